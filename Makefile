@@ -1,0 +1,40 @@
+# `make train` and `make test` do all set-up on a machine that has only Python and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Installed one after the other so that torch is resolved first, alone and pinned.
+READY := $(VENV)/.ready
+
+.PHONY: help setup test test-slow lint types train clean
+
+help:
+	@echo "make train      train a small agent in the embedded household world"
+	@echo "make test       set up, lint, check types, run the tests"
+	@echo "make test-slow  the slow tests and those that need a foreign engine"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch numpy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	@touch $@
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+test: lint types
+	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not gpu"
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+train: $(READY)
+	@echo "Training is not part of this version yet; 'hgpo advantages --help' is."
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,79 @@
+"""The `hgpo` command: one module per verb in this folder.
+
+A verb is a module with a docstring (its first line is the help text), `configure(parser)` and
+`run(args) -> int`. Verbs keep heavy imports inside `run`, so that `hgpo --help` stays instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from ..errors import HgpoError
+from ..version import __version__
+
+
+class Verb(Protocol):
+    """What a module in this folder offers."""
+
+    __doc__: str | None
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+def verbs() -> dict[str, Verb]:
+    """All verbs by name, found as the modules of this package."""
+    names = sorted(
+        module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
+    )
+    return {name: cast(Verb, importlib.import_module(f"{__name__}.{name}")) for name in names}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command."""
+    parser = argparse.ArgumentParser(
+        prog="hgpo",
+        description="Hierarchy-of-Groups Policy Optimization for long-horizon language agents.",
+        epilog="`hgpo VERB --help` explains a verb.",
+    )
+    parser.add_argument("--version", action="version", version=f"hgpo {__version__}")
+    commands = parser.add_subparsers(dest="verb", metavar="VERB")
+    for name, verb in verbs().items():
+        description = (verb.__doc__ or "").strip()
+        child = commands.add_parser(
+            name,
+            help=description.splitlines()[0].rstrip("."),
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        verb.configure(child)
+        child.set_defaults(run=verb.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status: 0 done, 2 a user's mistake, 130 interrupted."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.verb is None:
+        parser.print_help()
+        return 0
+    try:
+        return int(args.run(args))
+    except HgpoError as error:
+        print(f"hgpo {args.verb}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"hgpo {args.verb}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away; close it so that the interpreter does not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

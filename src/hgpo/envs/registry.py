@@ -1,0 +1,53 @@
+"""Environments by name: the built-in ones, those a program registers, those other packages bring.
+
+A package registers an environment without being imported by us through an entry point:
+
+    [project.entry-points."hgpo.envs"]
+    my-env = "my_package.env:MyEnv"
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from ..errors import UnknownName
+from .contract import TextEnv
+
+# Name -> "module:factory", imported when first made so that no environment costs anything unused.
+BUILT_IN: dict[str, str] = {}
+
+_registered: dict[str, Callable[..., TextEnv]] = {}
+
+
+def register(name: str, factory: Callable[..., TextEnv]) -> None:
+    """Make `factory(**settings)` available as `make(name, **settings)` in this process."""
+    _registered[name] = factory
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="hgpo.envs")}
+
+
+def names() -> list[str]:
+    """The names `make` knows."""
+    return sorted({*BUILT_IN, *_registered, *_plugins()})
+
+
+def make(name: str, **settings: Any) -> TextEnv:
+    """Make the environment called `name`; settings go to its factory."""
+    if name in _registered:
+        return _registered[name](**settings)
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        factory: Callable[..., TextEnv] = getattr(importlib.import_module(module), attribute)
+        return factory(**settings)
+    plugins = _plugins()
+    if name in plugins:
+        loaded: Callable[..., TextEnv] = plugins[name].load()
+        return loaded(**settings)
+    raise UnknownName(
+        "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
+    )

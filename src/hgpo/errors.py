@@ -1,0 +1,50 @@
+"""Every error a user can cause, one class per cause.
+
+All derive from `HgpoError`. A message is one sentence or two that say what was given, what was expected
+and what to do about it. The command line prints the message alone; a library caller can catch the class.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HgpoError(Exception):
+    """Base of all errors that a user's input, files or machine can cause."""
+
+
+class BadSteps(HgpoError):
+    """Recorded steps that cannot be used: missing columns, repeated steps, values that are not finite."""
+
+
+class BadSetting(HgpoError):
+    """A setting with a value outside what it allows."""
+
+
+class BadFile(HgpoError):
+    """A file that is missing, damaged, truncated or in an unknown format."""
+
+
+class UnknownName(HgpoError):
+    """A name (estimator, setting, environment, task, split) that does not exist; suggests the nearest."""
+
+    def __init__(self, kind: str, given: object, known: Iterable[str], fix: str = "") -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
+        shown = names if len(names) <= 30 else [*names[:30], f"... ({len(names)} in all)"]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(
+            f"Unknown {kind} {given!r}.{hint} Known: {', '.join(shown) or 'none'}.{' ' + fix if fix else ''}"
+        )
+        self.nearest = near[0] if near else None
+
+
+class MissingExtra(HgpoError):
+    """An optional package that is needed for what was asked, with the command that installs it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'hgpo[{extra}]'"
+        )

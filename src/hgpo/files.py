@@ -1,0 +1,46 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import BadFile
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; move it there when the block ends well, remove it otherwise.
+
+    The move is atomic and the data is flushed to disk first, so a kill at any instant leaves either the
+    old file or the new one.
+    """
+    target = Path(path)
+    try:
+        # mkstemp opens with mode 600; the finished file should have the mode a plain open() gives.
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(handle, 0o666 & ~umask)
+        os.close(handle)
+    except OSError as error:
+        raise BadFile(
+            f"Cannot write {target}: {error.strerror}. Choose a folder that exists and is writable."
+        ) from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8, atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
