@@ -23,7 +23,7 @@ class Observation:
     text: str
     """The observation as shown to the agent."""
     admissible: Sequence[str] = ()
-    """Commands (or templates such as `search[...]`) that do something now; empty when the environment has none."""
+    """Commands, or templates such as `search[...]`, that do something now; empty if there are none."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """Anything else an environment wants to hand over; JSON-like values only."""
 
