@@ -1,6 +1,11 @@
-"""HGPO: Hierarchy-of-Groups Policy Optimization for long-horizon language agents."""
+"""HGPO: Hierarchy-of-Groups Policy Optimization for long-horizon language agents.
+
+>>> from hgpo import StepBatch, estimate
+"""
 
 from .errors import HgpoError
+from .estimate import Estimate, estimate
+from .steps import StepBatch
 from .version import __version__
 
-__all__ = ["HgpoError", "__version__"]
+__all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate"]

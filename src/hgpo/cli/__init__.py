@@ -7,12 +7,13 @@ A verb is a module with a docstring (its first line is the help text), `configur
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from ..errors import HgpoError
 from ..version import __version__
@@ -28,6 +29,25 @@ class Verb(Protocol):
     def run(self, args: argparse.Namespace) -> int: ...
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests the nearest option instead of only refusing an unknown one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message with a suggestion and exit with status 2."""
+        unknown = next((word for word in message.split() if word.startswith("--")), "").partition("=")[0]
+        near = difflib.get_close_matches(unknown, self._options(), n=1) if "unrecognized" in message else []
+        hint = f" Did you mean {near[0]}?" if near else ""
+        self.exit(2, f"{self.prog}: {message}.{hint} `{self.prog} --help` lists what there is.\n")
+
+    def _options(self) -> list[str]:
+        found = [option for action in self._actions for option in action.option_strings]
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                verb = next((child for name, child in action.choices.items() if name in sys.argv[1:2]), None)
+                found += verb._options() if isinstance(verb, Parser) else []
+        return found
+
+
 def verbs() -> dict[str, Verb]:
     """All verbs by name, found as the modules of this package."""
     names = sorted(
@@ -38,10 +58,11 @@ def verbs() -> dict[str, Verb]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="hgpo",
         description="Hierarchy-of-Groups Policy Optimization for long-horizon language agents.",
         epilog="`hgpo VERB --help` explains a verb.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"hgpo {__version__}")
     commands = parser.add_subparsers(dest="verb", metavar="VERB")
@@ -52,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
             help=description.splitlines()[0].rstrip("."),
             description=description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         verb.configure(child)
         child.set_defaults(run=verb.run)

@@ -1,0 +1,117 @@
+"""Compute the advantage of every recorded step in a file.
+
+Reads steps from JSON lines or Parquet, writes the same rows with the columns `advantage`, `return` and
+`level_0` ... `level_K` (the group of the step at each level, -1 for none), and reports how much each level had to say.
+
+    hgpo advantages rollouts.jsonl --estimator hgpo --depth 2 -o advantages.parquet
+    hgpo advantages rollouts.parquet --estimator gigpo --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ..errors import BadSetting
+from ..estimators import ESTIMATORS
+from ..settings import descriptions, parse, type_hints
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments; every setting of every estimator is an option."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="steps: .jsonl, .jsonl.gz or .parquet")
+    parser.add_argument(
+        "--estimator", default="hgpo", metavar="NAME", help=f"one of {', '.join(ESTIMATORS)} (default hgpo)"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="where to write the rows with their advantages")
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="METRICS",
+        help="metrics as JSON, to a file or to the terminal",
+    )
+    parser.add_argument(
+        "--columns", metavar="THEIRS=OURS,...", help="names of the file's columns where they differ from ours"
+    )
+    group = parser.add_argument_group("settings of the estimator")
+    for name, (text, owners) in _settings().items():
+        flags = [f"--{name.replace('_', '-')}"] + ([f"--{name}"] if "_" in name else [])
+        group.add_argument(
+            *flags,
+            dest=f"set_{name}",
+            metavar="VALUE",
+            help=f"{text} ({', '.join(owners)})".replace("%", "%%"),
+        )
+
+
+def _settings() -> dict[str, tuple[str, list[str]]]:
+    found: dict[str, tuple[str, list[str]]] = {}
+    for estimator, entry in ESTIMATORS.items():
+        for name, text in descriptions(entry.settings).items():
+            found.setdefault(name, (text, []))[1].append(estimator)
+    return found
+
+
+def chosen_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings given on the command line, parsed by the estimator's field types."""
+    entry = ESTIMATORS.get(args.estimator)
+    hints = type_hints(entry.settings) if entry else {}
+    given = {n[4:]: v for n, v in vars(args).items() if n.startswith("set_") and v is not None}
+    return {name: parse(value, hints.get(name, str)) for name, value in given.items()}
+
+
+def column_map(text: str | None) -> dict[str, str]:
+    """`theirs=ours,...` as a dict."""
+    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
+    if not all(theirs and equals and ours for theirs, equals, ours in pairs):
+        raise BadSetting(f"--columns {text!r} was given; expected pairs such as obs=observation,uid=task.")
+    return {theirs.strip(): ours.strip() for theirs, _, ours in pairs}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, estimate, write, report."""
+    from ..estimate import estimate
+    from ..files import write_text
+    from ..steps import StepBatch
+
+    if args.file is None and args.json not in (None, "-"):
+        args.file, args.json = args.json, "-"  # `hgpo advantages --json FILE`
+    if args.file is None:
+        raise BadSetting("No file was given; expected the path of a .jsonl or .parquet file with steps.")
+    batch = StepBatch.read(args.file, column_map(args.columns))
+    result = estimate(batch, args.estimator, **chosen_settings(args))
+    if args.output:
+        levels = {f"level_{number}": labels for number, labels in enumerate(result.levels)}
+        extended = batch.with_columns(advantage=result.advantages, **{"return": result.returns}, **levels)
+        extended.write(args.output)
+    if args.json == "-":
+        print(json.dumps(result.metrics, indent=2))
+    else:
+        if args.json:
+            write_text(args.json, json.dumps(result.metrics, indent=2) + "\n")
+        print(summary(args.estimator, result.metrics))
+    return 0
+
+
+def summary(name: str, metrics: dict[str, float]) -> str:
+    """The metrics in a few lines for a person."""
+    lines = [
+        f"{name}: {metrics['steps']:.0f} steps of {metrics['trajectories']:.0f} trajectories in "
+        f"{metrics['tasks']:.0f} tasks; mean |A| {metrics['advantage/abs_mean']:.3f}, "
+        f"{metrics['advantage/zero_share']:.0%} of the steps have no signal"
+    ]
+    level = 0
+    while f"level/{level}/groups" in metrics:
+        m = {k.split("/", 2)[2]: v for k, v in metrics.items() if k.startswith(f"level/{level}/")}
+        lines.append(
+            f"  level {level}: {m['groups']:.0f} groups, {m['singleton_share']:.0%} of {m['steps']:.0f} steps alone, "
+            f"{m['constant_share']:.0%} of shared groups constant, {m['signal_share']:.0%} with signal"
+        )
+        level += 1
+    if "context/inconsistency" in metrics and level > 1:
+        lines.append(
+            f"  {metrics['context/inconsistency']:.0%} of the pairs in the same state have different histories"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""The one call from recorded steps to advantages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import FloatArray
+from .errors import BadSteps, UnknownName
+from .estimators import ESTIMATORS
+from .estimators.base import Record
+from .metrics import metrics
+from .settings import build
+from .steps import StepBatch
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Advantages of a batch; every array is in the order of the given rows."""
+
+    advantages: FloatArray
+    """float64 [steps]; 0 on padding rows."""
+    returns: FloatArray
+    """float64 [steps], the discounted returns the estimator compared, penalties included; 0 on padding rows."""
+    levels: npt.NDArray[np.int64] = field(repr=False)
+    """int [depth + 1, steps]: group of each step at each level, -1 where it has none (and on padding rows)."""
+    metrics: dict[str, float] = field(repr=False)
+    """Names and meanings are in docs/metrics.md."""
+
+
+def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
+    """Compute the advantage of every step with the estimator called `name`.
+
+    Args:
+        batch: the recorded steps, in any order; rows with `padding` true are left out.
+        name: one of `hgpo`, `gigpo`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`.
+        settings: settings of that estimator, see its module; unknown ones are an error.
+
+    >>> rows = [
+    ...     {"task": "t", "trajectory": i, "step": 0, "observation": "door", "reward": float(i)} for i in range(3)
+    ... ]
+    >>> estimate(StepBatch.from_rows(rows), "hgpo", depth=0, mode="mean_norm", weight_epsilon=0.0).advantages
+    array([-1.,  0.,  1.])
+    """
+    if name not in ESTIMATORS:
+        raise UnknownName("estimator", name, ESTIMATORS)
+    estimator = ESTIMATORS[name]
+    chosen = build(estimator.settings, settings, f"estimator {name!r}")
+    active = np.flatnonzero(~batch.flag("padding"))
+    if len(active) == 0:
+        raise BadSteps("Every row of the batch is padding; expected at least one real step.")
+    real = batch if len(active) == len(batch) else batch.take(active)
+    record = Record.of(real)
+    # Overflow shows as a value that is not finite, which is explained below instead of warned about here.
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = estimator.compute(record, chosen)
+        if not np.isfinite(result.advantages.sum()):
+            raise BadSteps(
+                "The advantages are not finite because the rewards are too large for float64 arithmetic; "
+                f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
+            )
+    rows = active[record.trajectories.order]
+    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
+    advantages[rows], returns[rows] = result.advantages, result.returns
+    levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
+    levels[:, rows] = result.levels
+    return Estimate(advantages, returns, levels, metrics(record, result))

@@ -1,0 +1,17 @@
+"""The table of estimators: a name, its settings, its function."""
+
+from . import gigpo, grpo, hgpo, reinforce_plus_plus, rloo
+from .base import Estimator
+
+ESTIMATORS: dict[str, Estimator] = {
+    "hgpo": Estimator(hgpo.HgpoSettings, hgpo.compute),
+    "gigpo": Estimator(gigpo.GigpoSettings, gigpo.compute),
+    "grpo": Estimator(grpo.GrpoSettings, grpo.compute),
+    "dr_grpo": Estimator(grpo.DrGrpoSettings, grpo.compute_dr),
+    "rloo": Estimator(rloo.RlooSettings, rloo.compute),
+    "reinforce_plus_plus": Estimator(
+        reinforce_plus_plus.ReinforcePlusPlusSettings, reinforce_plus_plus.compute
+    ),
+}
+
+__all__ = ["ESTIMATORS", "Estimator"]

@@ -1,0 +1,161 @@
+"""What all estimators share: the steps in canonical order, returns, and the episode-level advantage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..columns import FloatArray, IntArray
+from ..groups import Groups
+from ..returns import discounted_returns, task_of_trajectory, trajectory_sums
+from ..steps import StepBatch
+from ..trajectories import Trajectories
+
+Mode = Literal["mean_std_norm", "mean_norm"]
+Std = Literal["population", "sample"]
+NormaliseOver = Literal["trajectories", "steps"]
+Single = Literal["raw", "zero"]
+Penalty = Literal["after_discount", "before_discount"]
+Variant = Literal["released", "paper"]
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The steps that count, in canonical order; arrays are [steps]."""
+
+    batch: StepBatch
+    trajectories: Trajectories
+    rewards: FloatArray
+    invalid: FloatArray
+    """1.0 where the action was not valid."""
+
+    @classmethod
+    def of(cls, batch: StepBatch) -> Record:
+        """View a batch without padding rows."""
+        order = batch.trajectories.order
+        invalid = (~batch.flag("valid")[order]).astype(np.float64)
+        return cls(batch, batch.trajectories, batch.rewards[order], invalid)
+
+
+@dataclass(frozen=True)
+class LevelValues:
+    """One level of a hierarchy as an estimator saw it."""
+
+    rows: IntArray
+    """Steps that have this level [m]."""
+    groups: Groups
+    """Their groups, with the returns as values."""
+    values: FloatArray
+    """Advantage of each of those steps at this level [m]."""
+    used: npt.NDArray[np.bool_]
+    """Whether the level entered the step's advantage [m]."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an estimator computes, in canonical order."""
+
+    advantages: FloatArray
+    returns: FloatArray
+    levels: npt.NDArray[np.int64]
+    """[levels, steps] group labels; no rows for an estimator without context levels."""
+    level_values: tuple[LevelValues, ...] = ()
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """An entry of the table of estimators."""
+
+    settings: type[Any]
+    compute: Callable[[Record, Any], Result]
+
+
+def step_returns(record: Record, gamma: float, invalid_penalty: float, penalty: Penalty) -> FloatArray:
+    """Discounted returns R_t with the invalid-action penalty. Float64 [steps].
+
+    `after_discount` subtracts the penalty from the return of the invalid step only; `before_discount` from its
+    reward, so that earlier steps of the trajectory feel it too.
+    """
+    fine = invalid_penalty * record.invalid
+    if penalty == "before_discount":
+        return discounted_returns(record.rewards - fine, record.trajectories, gamma)
+    returns: FloatArray = discounted_returns(record.rewards, record.trajectories, gamma) - fine
+    return returns
+
+
+def normalise(
+    groups: Groups, deviations: FloatArray, mode: Mode, std: Std, epsilon: float, floor: float = 0.0
+) -> FloatArray:
+    """Divide deviations [n] by the deviation of their group: d / (sqrt(sigma^2 + floor^2) + epsilon).
+
+    `mean_norm` divides by nothing. Zero stays zero whatever the divisor is.
+    """
+    if mode == "mean_norm":
+        return deviations
+    sigma = groups.std(sample=std == "sample")
+    if floor:
+        sigma = np.hypot(sigma, floor)
+    # A divisor of zero belongs to a constant group, whose deviations are all zero.
+    divisor = sigma + epsilon
+    divisor[divisor == 0.0] = 1.0
+    normalised: FloatArray = deviations / divisor[groups.labels]
+    return normalised
+
+
+@dataclass(frozen=True)
+class EpisodeTerm:
+    """How the advantage of a whole episode is computed."""
+
+    normalise_over: NormaliseOver
+    """Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long."""
+    std: Std
+    """Deviation over n (population) or n - 1 (sample)."""
+    epsilon: float
+    """Added to the deviation."""
+    single: Single
+    """What a group of one entry gets: zero, or its raw score."""
+
+
+def episode_advantages(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> FloatArray:
+    """Advantage of the whole episode against the other rollouts of its task. Float64 [steps].
+
+    With S_i the sum of rewards of trajectory i:
+
+        A_i = (S_i - mean_j S_j) / (std_j S_j + epsilon)
+
+    `trajectories` takes the statistics over trajectories, S_i less its penalties. `steps` takes them over step
+    rows, so a trajectory counts as often as it is long, and each row carries only its own penalty (the released
+    code).
+    """
+    trajectories = record.trajectories
+    fine = invalid_penalty * record.invalid
+    if term.normalise_over == "steps":
+        scores = trajectory_sums(record.rewards, trajectories)[trajectories.trajectory_ids] - fine
+        groups = Groups.of(trajectories.task_ids, scores)
+    else:
+        scores = trajectory_sums(record.rewards - fine, trajectories)
+        groups = Groups.of(task_of_trajectory(trajectories), scores)
+    advantages = normalise(groups, groups.deviations, mode, term.std, term.epsilon)
+    if term.single == "raw":
+        alone = groups.sizes[groups.labels] == 1
+        scale = 1.0 + term.epsilon if mode == "mean_std_norm" else 1.0
+        advantages = np.where(alone, scores / scale, advantages)
+    return advantages if term.normalise_over == "steps" else advantages[trajectories.trajectory_ids]
+
+
+def resolve(arithmetic: S, settings: Any) -> S:
+    """The arithmetic of a variant, with what the settings say instead where they say something."""
+    given = {field.name: getattr(settings, field.name) for field in fields(arithmetic)}  # type: ignore[arg-type]
+    changed = {name: value for name, value in given.items() if value is not None}
+    return replace(arithmetic, **changed)  # type: ignore[type-var]
+
+
+def no_levels(record: Record) -> npt.NDArray[np.int64]:
+    """Labels of an estimator without context levels: [0, steps]."""
+    return np.empty((0, len(record.rewards)), dtype=np.int64)

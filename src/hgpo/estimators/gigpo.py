@@ -1,0 +1,82 @@
+"""GiGPO: an episode term and a step term from groups of steps with equal state.
+
+Group-in-Group Policy Optimization for LLM Agent Training, NeurIPS 2025, arXiv 2505.10978.
+
+    A(t) = A_E(i) + w A_S(t)
+    A_E(i) = (S_i - mean S) / (std S + epsilon)                 over the rollouts of the task
+    A_S(t) = (R_t - mean of R over G_0(t)) / (std + epsilon)    over the steps of the task in the same state
+
+with S_i the sum of rewards of trajectory i and R_t the discounted return of step t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..contexts import Key, contexts
+from ..groups import Groups
+from ..hierarchy import hierarchy
+from ..settings import between
+from . import base
+from .base import LevelValues, Record, Result
+
+
+@dataclass(frozen=True)
+class Arithmetic(base.EpisodeTerm):
+    """Everything in which the released code and the paper differ; the settings explain each field."""
+
+    penalty: base.Penalty
+
+
+VARIANTS = {
+    "released": Arithmetic(
+        normalise_over="steps", std="sample", epsilon=1e-6, single="raw", penalty="after_discount"
+    ),
+    "paper": Arithmetic(
+        normalise_over="trajectories", std="sample", epsilon=0.0, single="zero", penalty="before_discount"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class GigpoSettings:
+    """Settings of GiGPO. Those that default to None take the value of `variant`."""
+
+    mode: base.Mode = "mean_std_norm"
+    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
+    step_advantage_w: float = between(1.0, 0.0)
+    """w: weight of the step term."""
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount of the step returns."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted where an action is not valid."""
+    key: Key = "observation"
+    """What makes two steps comparable."""
+    similarity: float = between(1.0, 0.0, 1.0)
+    """Merge texts of one task that are at least this similar; 1 merges none (the QA runs of the paper used 0.9)."""
+    variant: base.Variant = "released"
+    """`released` is the arithmetic of the released code, `paper` that of the paper's formulas."""
+    normalise_over: base.NormaliseOver | None = None
+    """Statistics of the episode term over step rows (released) or trajectories (paper)."""
+    std: base.Std | None = None
+    """Deviation over n - 1 (sample; both variants) or n (population)."""
+    epsilon: float | None = between(None, 0.0)
+    """Added to the deviation. Released 1e-6, paper 0."""
+    single: base.Single | None = None
+    """Episode term of a task with one entry: its raw score (released) or zero (paper)."""
+    penalty: base.Penalty | None = None
+    """Subtract the penalty from the step's return (released) or from its reward before discounting (paper)."""
+
+
+def compute(record: Record, s: GigpoSettings) -> Result:
+    """Advantages of all steps; see the module's formulas."""
+    how = base.resolve(VARIANTS[s.variant], s)
+    returns = base.step_returns(record, s.gamma, s.invalid_penalty, how.penalty)
+    levels = hierarchy(contexts(record.batch, s.key, s.similarity), record.trajectories, depth=0)
+    groups = Groups.of(levels[0], returns)
+    step_term = base.normalise(groups, groups.deviations, s.mode, how.std, how.epsilon)
+    episode_term = base.episode_advantages(record, s.mode, how, s.invalid_penalty)
+    values = LevelValues(np.arange(len(returns)), groups, step_term, step_term != 0.0)
+    return Result(episode_term + s.step_advantage_w * step_term, returns, levels, (values,))

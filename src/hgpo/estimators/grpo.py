@@ -1,0 +1,59 @@
+"""GRPO: the whole episode against the other rollouts of its task.
+
+DeepSeekMath, arXiv 2402.03300. With S_i the sum of rewards of trajectory i:
+
+    A_i = (S_i - mean_j S_j) / (std_j S_j + epsilon)
+
+Every step of a trajectory gets A_i. Dr. GRPO (arXiv 2503.20783) is the same without the division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..settings import between
+from . import base
+from .base import Record, Result
+
+
+@dataclass(frozen=True)
+class GrpoSettings:
+    """Settings of GRPO."""
+
+    mode: base.Mode = "mean_std_norm"
+    """Divide by the deviation of the task's scores (mean_std_norm) or not (mean_norm)."""
+    normalise_over: base.NormaliseOver = "trajectories"
+    """Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long."""
+    std: base.Std = "sample"
+    """Deviation over n - 1 (sample) or n (population)."""
+    epsilon: float = between(1e-6, 0.0)
+    """Added to the deviation."""
+    single: base.Single = "zero"
+    """A task with one rollout: zero, or its raw score."""
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount of the reported step returns; the advantages do not use it."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted for each action that is not valid."""
+
+
+@dataclass(frozen=True)
+class DrGrpoSettings:
+    """Settings of Dr. GRPO: GRPO without its two normalisations."""
+
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount of the reported step returns; the advantages do not use it."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted for each action that is not valid."""
+
+
+def compute(record: Record, s: GrpoSettings) -> Result:
+    """Advantages of all steps; see the module's formula."""
+    term = base.EpisodeTerm(s.normalise_over, s.std, s.epsilon, s.single)
+    advantages = base.episode_advantages(record, s.mode, term, s.invalid_penalty)
+    returns = base.step_returns(record, s.gamma, s.invalid_penalty, "before_discount")
+    return Result(advantages, returns, base.no_levels(record))
+
+
+def compute_dr(record: Record, s: DrGrpoSettings) -> Result:
+    """A_i = S_i - mean_j S_j. The other half of Dr. GRPO, no division by length, is the trainer's loss setting."""
+    return compute(record, GrpoSettings(mode="mean_norm", gamma=s.gamma, invalid_penalty=s.invalid_penalty))

@@ -1,0 +1,195 @@
+"""HGPO: advantages from nested groups of steps with more and more common history.
+
+Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks, ICLR 2026, arXiv 2602.22817.
+
+    A_k(t) = (R_t - mean of R over G_k(t)) / sigma of R over G_k(t)        Eq. 6, one per level k = 0..K
+    A(t)   = sum_k w_k A_k(t),   w_k = L_k^alpha / sum_l L_l^alpha          Eq. 7
+
+with R_t the discounted return of step t and G_k(t) the steps that share its k-step context (`hierarchy.py`).
+Levels that say nothing about a step (no such level, no peer, a constant group) are left out and the weights of the
+others renormalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..columns import BoolArray, FloatArray, IntArray
+from ..contexts import Key, contexts
+from ..groups import Groups
+from ..hierarchy import hierarchy, split
+from ..settings import between
+from . import base
+from .base import LevelValues, Record, Result
+
+Skip = Literal["item", "group", "never"]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Everything in which the released code and the paper differ; the settings explain each field."""
+
+    weight_offset: int
+    skip: Skip
+    std: base.Std
+    epsilon: float
+    weight_epsilon: float
+    penalty: base.Penalty
+    normalise_over: base.NormaliseOver
+    base_std: base.Std
+    single: base.Single
+
+
+VARIANTS = {
+    "released": Arithmetic(
+        weight_offset=1,
+        skip="item",
+        std="population",
+        epsilon=1e-6,
+        weight_epsilon=1e-6,
+        penalty="after_discount",
+        normalise_over="steps",
+        base_std="sample",
+        single="raw",
+    ),
+    "paper": Arithmetic(
+        weight_offset=0,
+        skip="group",
+        std="population",
+        epsilon=0.0,
+        weight_epsilon=0.0,
+        penalty="before_discount",
+        normalise_over="trajectories",
+        base_std="population",
+        single="zero",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class HgpoSettings:
+    """Settings of HGPO. Those that default to None take the value of `variant`."""
+
+    depth: int = between(2, 0, 1000)
+    """K: steps of history that the deepest level shares; 0 groups by state alone."""
+    mode: base.Mode = "mean_std_norm"
+    """Divide by the deviation of the group (mean_std_norm) or not (mean_norm)."""
+    weight_type: Literal["length", "uniform"] = "length"
+    """Weights of the levels: by length of the shared context, or all equal."""
+    length_weight_alpha: float = between(1.0, 0.0, 64.0)
+    """alpha: how fast weights grow with the level; 0 is uniform."""
+    base_group: bool = False
+    """Mix in the episode-level advantage as one more item of length 1."""
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount of the step returns."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted where an action is not valid."""
+    key: Key = "observation"
+    """What makes two steps comparable: observation, observation_action, prompt or state_key."""
+    similarity: float = between(1.0, 0.0, 1.0)
+    """Merge texts of one task that are at least this similar; 1 merges none."""
+    variant: base.Variant = "released"
+    """`released` is the arithmetic of the released code, `paper` that of the paper's formulas."""
+    weight_offset: int | None = between(None, 0, 100)
+    """L_k = k + 1 + weight_offset. Released 1, paper 0."""
+    skip: Skip | None = None
+    """Leave out single zero advantages (released), constant groups (paper), or nothing but groups without peers."""
+    std: base.Std | None = None
+    """Deviation over n (population; both variants) or n - 1 (sample)."""
+    epsilon: float | None = between(None, 0.0)
+    """Added to the deviation. Released 1e-6, paper 0."""
+    weight_epsilon: float | None = between(None, 0.0)
+    """Added to the sum of weights. Released 1e-6, paper 0."""
+    penalty: base.Penalty | None = None
+    """Subtract the penalty from the step's return (released) or from its reward before discounting (paper)."""
+    normalise_over: base.NormaliseOver | None = None
+    """Statistics of the base item over step rows (released) or trajectories (paper)."""
+    base_std: base.Std | None = None
+    """Deviation of the base item: sample (released) or population (paper)."""
+    single: base.Single | None = None
+    """Base item of a task with one entry: its raw score (released) or zero (paper)."""
+    std_floor: float = between(0.0, 0.0)
+    """A floor in reward units: sigma becomes sqrt(sigma^2 + floor^2), so that tiny gaps are not blown up to 1."""
+    min_peers: int = between(1, 1)
+    """Other members a group needs to count for a step."""
+    peers: Literal["any", "other_trajectory"] = "any"
+    """Which members count as peers: all, or those of other trajectories only (a loop is not its own peer)."""
+    baseline: Literal["group", "leave_one_out"] = "group"
+    """Mean of the whole group, or of its members from other trajectories only."""
+    fallback: Literal["none", "episode"] = "none"
+    """What a step without any usable level gets: zero, or the episode-level advantage."""
+
+
+def compute(record: Record, s: HgpoSettings) -> Result:
+    """Advantages of all steps; see the module's formulas."""
+    how = base.resolve(VARIANTS[s.variant], s)
+    returns = base.step_returns(record, s.gamma, s.invalid_penalty, how.penalty)
+    levels = hierarchy(contexts(record.batch, s.key, s.similarity), record.trajectories, s.depth)
+
+    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    level_values = []
+    for level, labels in enumerate(levels):
+        found = level_advantages(record, labels, returns, s, how)
+        level_values.append(found)
+        used, weight = found.rows[found.used], level_weight(level, s, how)
+        total[used] += weight * found.values[found.used]
+        weights[used] += weight
+    if s.base_group:
+        episode = episode_term(record, s, how)
+        used = np.flatnonzero(episode) if how.skip == "item" else np.arange(len(returns))
+        total[used] += episode[used]
+        weights[used] += 1.0
+
+    covered = weights > 0
+    advantages = np.zeros(len(returns))
+    advantages[covered] = total[covered] / (weights[covered] + how.weight_epsilon)
+    if s.fallback == "episode" and not covered.all():
+        advantages[~covered] = episode_term(record, s, how)[~covered]
+    return Result(advantages, returns, levels, tuple(level_values))
+
+
+def level_weight(level: int, s: HgpoSettings, how: Arithmetic) -> float:
+    """L^alpha of a level, before normalisation; the base item has length 1 and so weight 1."""
+    if s.weight_type == "uniform":
+        return 1.0
+    return float((level + 1 + how.weight_offset) ** s.length_weight_alpha)
+
+
+def level_advantages(
+    record: Record, labels: IntArray, returns: FloatArray, s: HgpoSettings, how: Arithmetic
+) -> LevelValues:
+    """A_k of the steps that have level k, and which of them count."""
+    rows = np.flatnonzero(labels >= 0)
+    groups = Groups.of(labels[rows], returns[rows])
+    deviations, peers = groups.deviations, groups.sizes[groups.labels] - 1
+    if s.peers == "other_trajectory" or s.baseline == "leave_one_out":
+        peers, from_others = _other_trajectories(record.trajectories.trajectory_ids[rows], groups)
+        if s.baseline == "leave_one_out":
+            deviations = np.where(peers > 0, from_others, 0.0)
+    values = base.normalise(groups, deviations, s.mode, how.std, how.epsilon, s.std_floor)
+    used: BoolArray = peers >= s.min_peers
+    if how.skip == "item":
+        used &= values != 0.0
+    elif how.skip == "group":
+        used &= ~groups.constant[groups.labels]
+    return LevelValues(rows, groups, values, used)
+
+
+def _other_trajectories(trajectory_ids: IntArray, groups: Groups) -> tuple[IntArray, FloatArray]:
+    """Per step: members of its group from other trajectories, and its return minus their mean."""
+    own = Groups.of(split(groups.labels, trajectory_ids), groups.deviations)
+    others: IntArray = groups.sizes[groups.labels] - own.sizes[own.labels]
+    # Deviations of a group sum to zero, so those of the others sum to minus the trajectory's own.
+    mean_of_others = -own.sum(groups.deviations)[own.labels] / np.maximum(others, 1)
+    deviations: FloatArray = groups.deviations - mean_of_others
+    deviations[np.abs(deviations) <= groups.rounding[groups.labels]] = 0.0
+    return others, deviations
+
+
+def episode_term(record: Record, s: HgpoSettings, how: Arithmetic) -> FloatArray:
+    """The episode-level advantage, for the base item and the fallback. Float64 [steps]."""
+    term = base.EpisodeTerm(how.normalise_over, how.base_std, how.epsilon, how.single)
+    return base.episode_advantages(record, s.mode, term, s.invalid_penalty)

@@ -1,0 +1,52 @@
+"""REINFORCE++: returns normalised over the whole batch.
+
+REINFORCE++: Stabilizing Critic-Free Policy Optimization, arXiv 2501.03262.
+
+    A(t) = (B_t - mean of B over the batch) / (std of B over the batch + epsilon)
+
+with B_t = R_t, or with `baseline="group"` (its "-baseline" form) B_t = R_t minus the mean score of the task's
+trajectories. With gamma = 1 and a reward at the end, R_t is the score of the episode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..groups import Groups
+from ..returns import task_of_trajectory
+from ..settings import between
+from . import base
+from .base import Record, Result
+
+
+@dataclass(frozen=True)
+class ReinforcePlusPlusSettings:
+    """Settings of REINFORCE++."""
+
+    baseline: Literal["none", "group"] = "none"
+    """Subtract the mean first-step return of the task's trajectories before normalising, or nothing."""
+    std: base.Std = "population"
+    """Deviation over n (population) or n - 1 (sample)."""
+    epsilon: float = between(1e-8, 0.0)
+    """Added to the deviation."""
+    gamma: float = between(1.0, 0.0, 1.0)
+    """Discount of the step returns."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted from the reward of each action that is not valid."""
+
+
+def compute(record: Record, s: ReinforcePlusPlusSettings) -> Result:
+    """Advantages of all steps; see the module's formula."""
+    trajectories = record.trajectories
+    returns = base.step_returns(record, s.gamma, s.invalid_penalty, "before_discount")
+    values = returns
+    if s.baseline == "group":
+        starts = returns[trajectories.step == 0]
+        tasks = Groups.of(task_of_trajectory(trajectories), starts)
+        values = returns - tasks.means[trajectories.task_ids]
+    batch = Groups.of(np.zeros(len(values), dtype=np.int64), values)
+    advantages = base.normalise(batch, batch.deviations, "mean_std_norm", s.std, s.epsilon)
+    return Result(advantages, returns, base.no_levels(record))

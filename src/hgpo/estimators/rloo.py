@@ -1,0 +1,42 @@
+"""RLOO: each rollout against the mean of the others.
+
+Back to Basics: Revisiting REINFORCE Style Optimization, arXiv 2402.14740. With S_i the sum of rewards of
+trajectory i among the n rollouts of a task:
+
+    A_i = S_i - 1/(n - 1) sum over j != i of S_j  =  n/(n - 1) (S_i - mean_j S_j)
+
+Every step of a trajectory gets A_i; a task with a single rollout gets zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..groups import Groups
+from ..returns import task_of_trajectory, trajectory_sums
+from ..settings import between
+from . import base
+from .base import Record, Result
+
+
+@dataclass(frozen=True)
+class RlooSettings:
+    """Settings of RLOO."""
+
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount of the reported step returns; the advantages do not use it."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted for each action that is not valid."""
+
+
+def compute(record: Record, s: RlooSettings) -> Result:
+    """Advantages of all steps; see the module's formula."""
+    rewards = record.rewards - s.invalid_penalty * record.invalid
+    scores = trajectory_sums(rewards, record.trajectories)
+    groups = Groups.of(task_of_trajectory(record.trajectories), scores)
+    sizes = groups.sizes[groups.labels]
+    advantages = groups.deviations * sizes / np.maximum(sizes - 1, 1)
+    returns = base.step_returns(record, s.gamma, s.invalid_penalty, "before_discount")
+    return Result(advantages[record.trajectories.trajectory_ids], returns, base.no_levels(record))
