@@ -18,12 +18,11 @@ ObjectArray = npt.NDArray[np.object_]
 def object_array(values: Sequence[Any]) -> ObjectArray:
     """An object array [len(values)] that never tries to look inside its items."""
     array = np.empty(len(values), dtype=object)
-    for kind in (list, tuple, np.ndarray):
+    if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values))):
         # Assigning a list of equally long lists at once would be read as a table.
-        if any(isinstance(value, kind) for value in values):
-            for row, value in enumerate(values):
-                array[row] = value
-            return array
+        for row, value in enumerate(values):
+            array[row] = value
+        return array
     array[:] = values
     return array
 

@@ -326,7 +326,7 @@ def _rewards(values: Any, first_row: int) -> FloatArray:
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise BadSteps(
-            f"Row {first_row + row} has the reward {float(rewards[row])}; expected a finite number. Look for a "
+            f"Row {first_row + row} has the reward {values[row]!s}; expected a finite number. Look for a "
             f"division by zero or a missing value where the reward is made."
         )
     return rewards
