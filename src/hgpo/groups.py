@@ -7,7 +7,6 @@ of exactly zero at any scale and large constants cost no digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -26,71 +25,47 @@ def segment_sums(labels: IntArray, values: FloatArray, count: int) -> FloatArray
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of `values` [n] by `labels` [n] in 0..num_groups-1."""
+    """Groups of n values by integer labels. Make one with `Groups.of`."""
 
     labels: IntArray
-    values: FloatArray
-    num_groups: int
+    """[n] group of each value, dense from 0."""
+    sizes: IntArray
+    """[groups] number of members."""
+    means: FloatArray
+    """[groups] mean of the values."""
+    deviations: FloatArray
+    """[n] value minus the mean of its group, exactly zero where that is only rounding."""
+    rounding: FloatArray
+    """[groups] differences up to this size are rounding."""
+    constant: BoolArray
+    """[groups] whether all values of the group are equal."""
 
     @classmethod
     def of(cls, labels: IntArray, values: FloatArray) -> Groups:
-        """Groups with labels that are dense from 0."""
-        return cls(labels, values, int(labels.max(initial=-1)) + 1)
+        """Group `values` [n] by `labels` [n], dense from 0."""
+        sizes = np.bincount(labels)
+        count = len(sizes)
+        members = np.maximum(sizes, 1)
+        pivot = np.zeros(count)
+        pivot[labels] = values
+        centered = values - pivot[labels]
+        distance = np.abs(centered)
+        rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
+        limit = rounding[labels]
+        constant = np.bincount(labels[distance > limit], minlength=count) == 0
+        offset = segment_sums(labels, centered, count) / members
+        centered -= offset[labels]
+        centered[np.abs(centered) <= limit] = 0.0
+        return cls(labels, sizes, pivot + offset, centered, rounding, constant)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups there are."""
+        return len(self.sizes)
 
     def sum(self, values: FloatArray) -> FloatArray:
         """Sum of other values [n] over each group. Float64 [groups]."""
         return segment_sums(self.labels, values, self.num_groups)
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """Members of each group. Int [groups]."""
-        sizes: IntArray = np.bincount(self.labels, minlength=self.num_groups)
-        return sizes
-
-    @cached_property
-    def _pivot(self) -> FloatArray:
-        pivot = np.zeros(self.num_groups)
-        pivot[self.labels] = self.values
-        return pivot
-
-    @cached_property
-    def _centered(self) -> FloatArray:
-        """Values minus the pivot of their group [n]."""
-        centered: FloatArray = self.values - self._pivot[self.labels]
-        return centered
-
-    @cached_property
-    def _offset(self) -> FloatArray:
-        """Mean minus pivot [groups]."""
-        offset: FloatArray = self.sum(self._centered) / np.maximum(self.sizes, 1)
-        return offset
-
-    @cached_property
-    def rounding(self) -> FloatArray:
-        """Differences up to this size are rounding, by group. Float64 [groups]."""
-        size = self.sum(np.abs(self._centered)) / np.maximum(self.sizes, 1)
-        rounding: FloatArray = ROUNDING * (size + np.abs(self._pivot))
-        return rounding
-
-    @cached_property
-    def constant(self) -> BoolArray:
-        """Groups whose values are all equal. Bool [groups]."""
-        differs = np.abs(self._centered) > self.rounding[self.labels]
-        constant: BoolArray = np.bincount(self.labels[differs], minlength=self.num_groups) == 0
-        return constant
-
-    @cached_property
-    def means(self) -> FloatArray:
-        """Float64 [groups]."""
-        means: FloatArray = self._pivot + self._offset
-        return means
-
-    @cached_property
-    def deviations(self) -> FloatArray:
-        """Value minus the mean of its group, exactly zero where that is only rounding. Float64 [n]."""
-        deviations = self._centered - self._offset[self.labels]
-        deviations[np.abs(deviations) <= self.rounding[self.labels]] = 0.0
-        return deviations
 
     def std(self, sample: bool) -> FloatArray:
         """Standard deviation of each group: over n, or over n - 1 with `sample`. Float64 [groups]."""

@@ -50,7 +50,7 @@ class LevelValues:
     rows: IntArray
     """Steps that have this level [m]."""
     groups: Groups
-    """Their groups, with the returns as values."""
+    """Their groups, by return."""
     values: FloatArray
     """Advantage of each of those steps at this level [m]."""
     used: npt.NDArray[np.bool_]
