@@ -63,6 +63,8 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
                 f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
             )
     rows = active[record.trajectories.order]
+    if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
+        return Estimate(result.advantages, result.returns, result.levels, metrics(record, result))
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
     advantages[rows], returns[rows] = result.advantages, result.returns
     levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
