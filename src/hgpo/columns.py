@@ -63,7 +63,7 @@ class Categorical:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, rows: IntArray) -> Categorical:
+    def take(self, rows: IntArray | BoolArray) -> Categorical:
         """The column of the given rows."""
         return Categorical(self.codes[rows], self.values)
 

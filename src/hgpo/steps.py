@@ -144,8 +144,8 @@ class StepBatch:
 
     # Making another one from it
 
-    def take(self, rows: IntArray) -> StepBatch:
-        """The given rows, in that order."""
+    def take(self, rows: IntArray | BoolArray) -> StepBatch:
+        """The rows with the given numbers, in that order, or those where a mask is true."""
         return StepBatch(
             {n: c.take(rows) if isinstance(c, Categorical) else c[rows] for n, c in self._columns.items()}
         )
