@@ -48,3 +48,20 @@ class MissingExtra(HgpoError):
             f"{purpose} needs the package {package!r}, which is not installed. "
             f"Install it with: pip install 'hgpo[{extra}]'"
         )
+
+
+class ResetNeeded(HgpoError):
+    """A step before the first reset, or after the environment was closed."""
+
+    def __init__(self, env: str) -> None:
+        super().__init__(f"{env}: step() was called with no episode under way. Call reset(task) first.")
+
+
+class UnknownTask(HgpoError):
+    """A task id that the environment does not have; says where it was looked for."""
+
+    def __init__(self, task: object, source: str, splits: Iterable[str], nearest: str | None = None) -> None:
+        hint = f" Did you mean {nearest!r}?" if nearest else ""
+        listed = " or ".join(f"env.tasks({split!r})" for split in splits)
+        super().__init__(f"Unknown task {task!r} in {source}.{hint} List the task ids with {listed}.")
+        self.nearest = nearest

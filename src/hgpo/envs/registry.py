@@ -17,7 +17,9 @@ from ..errors import UnknownName
 from .contract import TextEnv
 
 # Name -> "module:factory", imported when first made so that no environment costs anything unused.
-BUILT_IN: dict[str, str] = {}
+BUILT_IN: dict[str, str] = {
+    "alfworld": "hgpo.envs.alfworld:alfworld",
+}
 
 _registered: dict[str, Callable[..., TextEnv]] = {}
 
