@@ -19,6 +19,7 @@ from .contract import TextEnv
 # Name -> "module:factory", imported when first made so that no environment costs anything unused.
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.alfworld:alfworld",
+    "household": "hgpo.envs.household.env:HouseholdEnv",
 }
 
 _registered: dict[str, Callable[..., TextEnv]] = {}
