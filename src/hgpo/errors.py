@@ -65,3 +65,12 @@ class UnknownTask(HgpoError):
         listed = " or ".join(f"env.tasks({split!r})" for split in splits)
         super().__init__(f"Unknown task {task!r} in {source}.{hint} List the task ids with {listed}.")
         self.nearest = nearest
+
+
+class BadEnv(HgpoError):
+    """An environment that breaks the contract; lists every problem found."""
+
+    def __init__(self, env: str, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        listed = "\n".join(f"{number}. {problem}" for number, problem in enumerate(self.problems, 1))
+        super().__init__(f"{env} breaks the environment contract in {len(self.problems)} way(s):\n{listed}")

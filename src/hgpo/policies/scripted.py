@@ -1,0 +1,84 @@
+"""Policies that need no model: random, replay, expert.
+
+They test an environment, set the floor and the ceiling of a benchmark, and the expert gives a warm start
+something to imitate. One small interface for all:
+
+    policy = scripted("expert")
+    seen = env.reset(task)
+    policy.reset(seen)
+    while not getattr(seen, "done", False):
+        seen = env.step(policy.act(seen))
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from ..envs.contract import Observation, Transition
+from ..errors import BadSetting, UnknownName
+
+
+class ScriptedPolicy(ABC):
+    """Chooses actions from what the agent sees: the texts and the admissible actions, nothing else."""
+
+    @abstractmethod
+    def reset(self, observation: Observation) -> None:
+        """Begin an episode that opens with `observation`."""
+
+    @abstractmethod
+    def act(self, seen: Observation | Transition) -> str:
+        """The next action, given the latest thing seen (first the observation given to `reset`)."""
+
+
+class RandomPolicy(ScriptedPolicy):
+    """Any admissible action with equal chance; the seed and the number of the episode decide the draws."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.episode = -1
+        self.rng = random.Random(seed)
+
+    def reset(self, observation: Observation) -> None:
+        self.episode += 1
+        self.rng = random.Random(f"{self.seed} {self.episode}")
+
+    def act(self, seen: Observation | Transition) -> str:
+        if not seen.admissible:
+            raise BadSetting(
+                "The random policy chooses among admissible actions, but the environment lists none. "
+                "Fill `admissible` in its observations, or use another policy."
+            )
+        return seen.admissible[int(self.rng.random() * len(seen.admissible))]
+
+
+class ReplayPolicy(ScriptedPolicy):
+    """Repeats a given list of actions in every episode; the last one again and again once it is used up."""
+
+    def __init__(self, actions: Sequence[str]) -> None:
+        if not actions:
+            raise BadSetting("A replay needs at least one action, but the list is empty.")
+        self.actions = tuple(actions)
+        self.step = 0
+
+    def reset(self, observation: Observation) -> None:
+        self.step = 0
+
+    def act(self, seen: Observation | Transition) -> str:
+        action = self.actions[min(self.step, len(self.actions) - 1)]
+        self.step += 1
+        return action
+
+
+def scripted(name: str, *, seed: int = 0, actions: Sequence[str] = ()) -> ScriptedPolicy:
+    """The scripted policy called `name`: `random` (uses `seed`), `expert`, `replay` (uses `actions`)."""
+    if name == "random":
+        return RandomPolicy(seed)
+    if name == "replay":
+        return ReplayPolicy(actions)
+    if name == "expert":
+        from .household_expert import HouseholdExpert
+
+        return HouseholdExpert()
+    raise UnknownName("scripted policy", name, ["random", "expert", "replay"])
