@@ -121,8 +121,9 @@ class _Check:
                 f"return hgpo.envs.{kind.__name__}(...)",
             )
             return False
-        if not isinstance(seen.text, str):
-            self.wrong(f"{what}: text is {type(seen.text).__name__}", "a string", "show the agent words")
+        text: Any = seen.text
+        if not isinstance(text, str):
+            self.wrong(f"{what}: text is {type(text).__name__}", "a string", "show the agent words")
         if not _strings(seen.admissible):
             self.wrong(
                 f"{what}: admissible is {_short(seen.admissible)}",

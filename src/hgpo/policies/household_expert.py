@@ -172,7 +172,7 @@ class HouseholdExpert(ScriptedPolicy):
         return self._give_up(admissible)
 
     def _unlikely(self, kind: str, receptacle: str) -> tuple[bool, bool, int, int]:
-        """Sort key: where such things are found, open surfaces before doors, one fridge before many cabinets."""
+        """Sort key: where such things are found, open surfaces before doors, the rarer kind first."""
         where = _kind(receptacle)
         fits = where in LAMP_SURFACES[kind] if kind in LAMP_SURFACES else kind in FITS.get(where, ())
         alike = sum(_kind(other) == where for other in self.receptacles)
