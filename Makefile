@@ -5,12 +5,16 @@ BIN := $(VENV)/bin
 # Installed one after the other so that torch is resolved first, alone and pinned.
 READY := $(VENV)/.ready
 
-.PHONY: help setup test test-slow lint types train clean
+# The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
+ALFWORLD := .venv-alfworld
+
+.PHONY: help setup test test-slow test-alfworld lint types train clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
 	@echo "make test       set up, lint, check types, run the tests"
 	@echo "make test-slow  the slow tests and those that need a foreign engine"
+	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
 
 setup: $(READY)
 
@@ -30,11 +34,20 @@ types: $(READY)
 test: lint types
 	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not gpu"
 
-test-slow: $(READY)
+$(ALFWORLD)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ALFWORLD)
+	$(ALFWORLD)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e '.[alfworld]' pytest pytest-timeout
+	@touch $@
+
+test-alfworld: $(ALFWORLD)/.ready
+	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs
+
+test-slow: $(READY) test-alfworld
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
 train: $(READY)
 	@echo "Training is not part of this version yet; 'hgpo advantages --help' is."
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) build dist .mypy_cache .ruff_cache .hypothesis

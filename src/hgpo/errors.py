@@ -50,6 +50,10 @@ class MissingExtra(HgpoError):
         )
 
 
+class EnvironmentFailed(HgpoError):
+    """An environment broke in the middle of an episode (died, hung, raised); the episode cannot be used."""
+
+
 class ResetNeeded(HgpoError):
     """A step before the first reset, or after the environment was closed."""
 

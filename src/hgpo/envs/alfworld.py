@@ -38,6 +38,7 @@ def alfworld(
     max_steps: int = 50,
     win_reward: float = 10.0,
     step_timeout: float = 60.0,
+    python: str | None = None,
 ) -> TextEnv:
     """The environment called `alfworld`.
 
@@ -48,10 +49,22 @@ def alfworld(
         max_steps: steps after which an episode is truncated.
         win_reward: reward of the step that solves the task.
         step_timeout: seconds the official engine may take for one step.
+        python: interpreter that has the official packages, where it is not this one.
     """
     if engine == "native":
         return AlfworldEnv(data, task_types=task_types, max_steps=max_steps, win_reward=win_reward)
-    raise UnknownName("ALFWorld engine", engine, ["native"])
+    if engine == "official":
+        from .alfworld_official import supervised
+
+        return supervised(
+            data,
+            task_types=task_types,
+            max_steps=max_steps,
+            win_reward=win_reward,
+            step_timeout=step_timeout,
+            python=python,
+        )
+    raise UnknownName("ALFWorld engine", engine, ["native", "official"])
 
 
 class GameSet:

@@ -11,22 +11,55 @@ from .house import House
 from .world import World
 
 
-class HouseEnv(ABC):
-    """A `TextEnv` over houses; a subclass says which houses there are.
+class Outcome:
+    """Turns what a household game says into transitions: the reward, the end, the step limit.
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
-    An episode is truncated after `max_steps` steps. The world keeps answering after that and after a win,
-    as the official game does, with `terminated` and `truncated` as they were.
+    An episode is truncated after `max_steps` steps. The game keeps answering after that and after a win, as
+    the official one does; `terminated` stays and no second reward is given.
     """
 
-    def __init__(self, *, max_steps: int = 50, win_reward: float = 10.0) -> None:
+    __slots__ = ("max_steps", "steps", "terminated", "win_reward")
+
+    def __init__(self, max_steps: int, win_reward: float) -> None:
         if max_steps < 1:
             raise BadSetting(f"max_steps is {max_steps}; expected at least 1.")
         self.max_steps = max_steps
         self.win_reward = win_reward
+        self.begin(False)
+
+    def begin(self, won: bool) -> None:
+        """A new episode, already `won` or not."""
+        self.steps = 0
+        self.terminated = won
+
+    def after(self, text: str, admissible: list[str], won: bool) -> Transition:
+        """The transition of a step that was answered with `text`."""
+        self.steps += 1
+        first_win = won and not self.terminated
+        self.terminated = self.terminated or won
+        return Transition(
+            text=text,
+            reward=self.win_reward if first_win else 0.0,
+            terminated=self.terminated,
+            truncated=self.steps >= self.max_steps and not self.terminated,
+            admissible=admissible,
+            success=won,
+            score=1.0 if won else 0.0,
+        )
+
+
+class HouseEnv(ABC):
+    """A `TextEnv` over houses in the native engine; a subclass says which houses there are."""
+
+    def __init__(self, *, max_steps: int = 50, win_reward: float = 10.0) -> None:
+        self.outcome = Outcome(max_steps, win_reward)
         self.world: World | None = None
-        self._steps = 0
-        self._terminated = False
+
+    @property
+    def max_steps(self) -> int:
+        """Steps after which an episode is truncated."""
+        return self.outcome.max_steps
 
     @property
     @abstractmethod
@@ -45,8 +78,7 @@ class HouseEnv(ABC):
         """Start the episode of `task`. Nothing here is random, so the seed changes nothing."""
         house = self.house(task)
         self.world = World(house)
-        self._steps = 0
-        self._terminated = self.world.won()
+        self.outcome.begin(self.world.won())
         info = {"task": task, "task_type": house.goal.task_type, "goal": house.task}
         return Observation(self.world.intro(), self.world.admissible(), info)
 
@@ -56,19 +88,7 @@ class HouseEnv(ABC):
         if world is None:
             raise ResetNeeded(type(self).__name__)
         text = world.act(action)
-        won = world.won()
-        self._steps += 1
-        first_win = won and not self._terminated
-        self._terminated |= won
-        return Transition(
-            text=text,
-            reward=self.win_reward if first_win else 0.0,
-            terminated=self._terminated,
-            truncated=self._steps >= self.max_steps and not self._terminated,
-            admissible=world.admissible(),
-            success=won,
-            score=float(won),
-        )
+        return self.outcome.after(text, world.admissible(), world.won())
 
     def close(self) -> None:
         """Forget the episode."""
