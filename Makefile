@@ -41,7 +41,7 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 test-alfworld: $(ALFWORLD)/.ready
-	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs
+	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/test_alfworld_live.py
 
 test-slow: $(READY) test-alfworld
 	$(BIN)/python -m pytest -m "slow and not gpu"

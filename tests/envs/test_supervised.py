@@ -12,7 +12,7 @@ from hgpo.envs import TextEnv, check_env, make
 from hgpo.envs.supervised import Incidents, SupervisedEnv
 from hgpo.errors import BadSetting, EnvironmentFailed, ResetNeeded, UnknownName, UnknownTask
 
-FACTORY = "faulty_env:FaultyEnv"
+FACTORY = "tests.envs.faulty_env:FaultyEnv"
 
 
 def supervised(tmp_path: Path, timeout: float = 20.0, **settings: Any) -> SupervisedEnv:

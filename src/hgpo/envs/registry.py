@@ -9,6 +9,7 @@ A package registers an environment without being imported by us through an entry
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -42,15 +43,28 @@ def names() -> list[str]:
 def make(name: str, **settings: Any) -> TextEnv:
     """Make the environment called `name`; settings go to its factory."""
     if name in _registered:
-        return _registered[name](**settings)
+        return _call(name, _registered[name], settings)
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         factory: Callable[..., TextEnv] = getattr(importlib.import_module(module), attribute)
-        return factory(**settings)
+        return _call(name, factory, settings)
     plugins = _plugins()
     if name in plugins:
         loaded: Callable[..., TextEnv] = plugins[name].load()
-        return loaded(**settings)
+        return _call(name, loaded, settings)
     raise UnknownName(
         "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
     )
+
+
+def _call(name: str, factory: Callable[..., TextEnv], settings: dict[str, Any]) -> TextEnv:
+    """Call the factory; a setting it does not have is named, with the nearest one that it has."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return factory(**settings)
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        for key in settings:
+            if key not in parameters:
+                raise UnknownName(f"setting of the environment {name!r}:", key, parameters)
+    return factory(**settings)

@@ -1,0 +1,105 @@
+"""Play an environment in the terminal, to feel what the agent sees.
+
+Type a command, or the number of a listed one; `quit` ends. A scripted policy can play instead of you.
+
+    hgpo play household                              a generated house
+    hgpo play household size=alfworld --split out-of-domain --task 3
+    hgpo play alfworld data=games_compact.jsonl.xz --policy expert
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from ..errors import BadSetting
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", metavar="NAME", help="a registered environment, for example household")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings of the environment")
+    parser.add_argument("--split", metavar="SPLIT", help="task set to play from (default: the first)")
+    parser.add_argument("--task", default="0", metavar="TASK", help="task id, or its number in the split")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of a random environment or policy")
+    parser.add_argument("--policy", metavar="NAME", help="let a scripted policy play: random or expert")
+    parser.add_argument("--steps", type=int, metavar="N", help="stop after so many steps")
+    parser.add_argument("--no-commands", action="store_true", help="do not list the admissible commands")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
+    from ..envs import make
+    from ..policies.scripted import scripted
+
+    policy = scripted(args.policy, seed=args.seed or 0) if args.policy else None
+    env = make(args.name, **_settings(args.settings))
+    try:
+        task = _task(env, args.split, args.task)
+        print(f"[{args.name}, task {task}]")
+        seen: Any = env.reset(task, seed=args.seed)
+        if policy is not None:
+            policy.reset(seen)
+        steps = 0
+        while True:
+            print(f"\n{seen.text}")
+            if getattr(seen, "done", False) or steps == args.steps:
+                break
+            action = policy.act(seen) if policy is not None else _ask(seen.admissible, not args.no_commands)
+            if action is None:
+                print("\nLeft.")
+                return 0
+            if policy is not None:
+                print(f"> {action}")
+            seen = env.step(action)
+            steps += 1
+    finally:
+        env.close()
+    success = getattr(seen, "success", False)
+    how = "Solved" if success else "Out of steps" if getattr(seen, "truncated", False) else "Not solved"
+    print(f"\n{how} after {steps} step{'' if steps == 1 else 's'}.")
+    return 0 if success else 1
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    """`size=tiny max_steps=30` -> {"size": "tiny", "max_steps": 30}."""
+    import json
+
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise BadSetting(f"{word!r} is not a setting; expected KEY=VALUE, for example size=tiny.")
+        try:
+            settings[key] = json.loads(value)
+        except ValueError:
+            settings[key] = value
+    return settings
+
+
+def _task(env: Any, split: str | None, word: str) -> str:
+    if not word.isdecimal():
+        return word
+    tasks = env.tasks(split if split is not None else env.splits[0])
+    if int(word) >= len(tasks):
+        raise BadSetting(f"--task {word}: the split has {len(tasks)} tasks, numbered from 0.")
+    return str(tasks[int(word)])
+
+
+def _ask(admissible: Any, show: bool) -> str | None:
+    """A command from the person; None when they leave."""
+    if show and admissible:
+        width = len(str(len(admissible)))
+        print()
+        for number, command in enumerate(admissible, 1):
+            print(f"  {number:{width}}. {command}")
+    print("\n> ", end="", flush=True)
+    line = sys.stdin.readline()
+    if not line or line.strip().lower() in ("quit", "exit"):
+        return None
+    word = line.strip()
+    if word.isdecimal() and 1 <= int(word) <= len(admissible):
+        print(admissible[int(word) - 1])
+        return str(admissible[int(word) - 1])
+    return line.rstrip("\n")
