@@ -1,0 +1,1 @@
+"""Pretrained models: anything transformers loads, and two that install from the package index without a model hub."""

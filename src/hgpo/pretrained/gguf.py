@@ -1,0 +1,93 @@
+"""From one GGUF file to a model folder in Hugging Face format: safetensors weights, config, tokenizer."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadFile, MissingExtra
+
+
+def convert(source: Path, folder: Path, dtype: str = "bfloat16") -> None:
+    """Dequantise `source` into `folder`, which appears whole or not at all."""
+    if not source.is_file():
+        raise BadFile(f"There is no file {source}. Give the path of a .gguf file.")
+    if folder.exists():
+        raise BadFile(f"{folder} exists already. Choose another folder or remove it.")
+    model, tokenizer = load(source, dtype)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        model.save_pretrained(temporary, safe_serialization=True)
+        tokenizer.save_pretrained(temporary)
+        temporary.chmod(0o755)
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def load(source: Path, dtype: str = "bfloat16") -> tuple[Any, Any]:
+    """Model and tokenizer of a GGUF file, dequantised."""
+    for package in ("torch", "transformers", "gguf"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(package, "train", "Reading a GGUF model")
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    place: dict[str, Any] = {"gguf_file": source.name}
+    extra: dict[str, Any] = {}
+    if hasattr(transformers, "GgufConfig"):  # from 5.11 on weights stay quantised unless asked otherwise
+        extra["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    try:
+        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            str(source.parent), dtype=getattr(torch, dtype), **place, **extra
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(source.parent), **place)
+    except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise BadFile(
+            f"{source} could not be read as a GGUF model: {reason}. Check the file's checksum, or give a model folder "
+            f"in Hugging Face format instead."
+        ) from error
+    _tie(model)
+    _forget_quantisation(model)
+    _fix_tokenizer(model, tokenizer)
+    return model, tokenizer
+
+
+def _tie(model: Any) -> None:
+    """Files that store a tied embedding twice: keep the output matrix for both, as their authors trained it."""
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    if head is None or model.config.tie_word_embeddings or head.weight.shape != embedding.weight.shape:
+        return
+    # Both copies are quantised separately, so they agree only roughly.
+    import torch
+
+    a, b = head.weight.detach().float().flatten(), embedding.weight.detach().float().flatten()
+    if torch.nn.functional.cosine_similarity(a, b, dim=0) > 0.98:
+        embedding.weight.data.copy_(head.weight.data)
+        model.config.tie_word_embeddings = True
+        model.tie_weights()
+
+
+def _forget_quantisation(model: Any) -> None:
+    """The weights are plain now; without this, saving would try to quantise them again."""
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.hf_quantizer = None
+    model.is_quantized = False
+
+
+def _fix_tokenizer(model: Any, tokenizer: Any) -> None:
+    """The end token as the model's config has it (some files name the wrong one), and text decoded as it is."""
+    tokenizer.clean_up_tokenization_spaces = False
+    end = model.config.eos_token_id
+    if isinstance(end, int):
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
