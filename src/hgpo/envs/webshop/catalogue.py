@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Catalogue:
             human: Mapping[str, Any] = sources.load_json(files.human, dict) if files.human else {}
             build_store(place, sources.products(files), human, made_from)
 
-        return cls._shared(path, made_from, build)
+        return cls.shared(path, made_from, build)
 
     @classmethod
     def of(cls, products: Iterable[Product], path: str | os.PathLike[str]) -> Catalogue:
@@ -84,8 +84,14 @@ class Catalogue:
         return cls(Store.open(place))
 
     @classmethod
-    def _shared(cls, path: Path, made_from: Any, build: Any) -> Catalogue:
-        """The one catalogue of this process for a store; built by one process while others wait."""
+    def shared(cls, path: Path, made_from: Any, build: Callable[[Path], None]) -> Catalogue:
+        """The one catalogue of this process for a store; built by one process while others wait.
+
+        Args:
+            path: where the store is or will be.
+            made_from: what a store must have been made from (JSON-like) to be used.
+            build: writes the store.
+        """
         present = _open.get(path)
         if present is not None and present.store.about["made_from"] == made_from and path.exists():
             return present

@@ -27,6 +27,7 @@ TEST_GOALS = 500
 PERFECT = 10.0
 """The training reward of a perfect purchase."""
 REWARDS = ("success", "score")
+_SAME = {"in-domain": "test", "test": "in-domain"}
 _ACTION = re.compile(r"(.+)\[(.+)\]")
 
 
@@ -58,9 +59,9 @@ class Session:
 
 
 class GoalIds(Sequence[str]):
-    """`goal/<index>` for a range of indices; full catalogues have millions, so none is stored."""
+    """`goal/<index>` for each index; full catalogues have millions, so the names are not stored."""
 
-    def __init__(self, indices: range) -> None:
+    def __init__(self, indices: Sequence[int]) -> None:
         self.indices = indices
 
     def __len__(self) -> int:
@@ -84,7 +85,7 @@ class GoalIds(Sequence[str]):
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.indices)
+        return hash(tuple(self.indices))
 
 
 class WebShop:
@@ -97,7 +98,9 @@ class WebShop:
         reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
         max_steps: cut the episode after this many actions; None, as in the original, never does.
         show_attributes: item pages have a button to the attributes.
-        test_goals: how many of the first goals make the test split.
+        splits: the goals of each split; by default `test` has the first 500 and `train` the rest.
+        window: products on a page of results.
+        results: products a search returns.
     """
 
     def __init__(
@@ -109,7 +112,9 @@ class WebShop:
         reward: str = "success",
         max_steps: int | None = None,
         show_attributes: bool = False,
-        test_goals: int = TEST_GOALS,
+        splits: Mapping[str, Sequence[int]] | None = None,
+        window: int = pages.WINDOW,
+        results: int = pages.RESULTS,
     ) -> None:
         if goals not in ("synthetic", "human"):
             raise BadSetting(f"goals={goals!r} is not a kind of goals. Choose 'synthetic' or 'human'.")
@@ -117,27 +122,32 @@ class WebShop:
             raise BadSetting(f"reward={reward!r} is not a reward. Choose 'success' or 'score'.")
         if max_steps is not None and max_steps < 1:
             raise BadSetting(f"max_steps={max_steps} leaves no step to take. Give a positive number or None.")
+        if window < 1 or results < 1:
+            raise BadSetting(f"window={window} and results={results} must be 1 or more.")
         self.catalogue = catalogue
         self.goals = catalogue.goals if goals == "synthetic" else catalogue.human_goals
         if not self.goals:
             raise BadFile(f"The data files hold no {goals} goals. {HELP}")
         self.tagger, self.tagger_name = choose_tagger(tagger)
         self.reward, self.max_steps, self.show_attributes = reward, max_steps, show_attributes
-        self.test_goals = min(test_goals, len(self.goals))
+        self.window, self.results = window, results
+        if splits is None:
+            count, tested = len(self.goals), min(TEST_GOALS, len(self.goals))
+            splits = {"train": range(tested, count), "test": range(tested)}
+        self._splits = splits
         self._session: Session | None = None
 
     @property
     def splits(self) -> Sequence[str]:
-        """`train` and `test`; `in-domain` is another name of `test`."""
-        return ("train", "test")
+        """`train` and `test`, or those it was made with."""
+        return tuple(self._splits)
 
     def tasks(self, split: str) -> Sequence[str]:
-        """The task ids of a split: the first goals are `test`, the rest `train`."""
-        if split == "train":
-            return GoalIds(range(self.test_goals, len(self.goals)))
-        if split in ("test", "in-domain"):
-            return GoalIds(range(self.test_goals))
-        raise UnknownName("split", split, ("train", "test", "in-domain"))
+        """The task ids of a split; `test` and `in-domain` are names of the same one."""
+        for name in (split, _SAME.get(split, split)):
+            if name in self._splits:
+                return GoalIds(self._splits[name])
+        raise UnknownName("split", split, self._splits)
 
     def _index(self, task: str) -> int:
         text = task.removeprefix("goal/")
@@ -210,7 +220,7 @@ class WebShop:
         found = self._found(session, keywords)
         session.keywords, session.number = keywords, number
         session.position, session.options = None, {}
-        shown = found[(number - 1) * pages.WINDOW : number * pages.WINDOW]
+        shown = found[(number - 1) * self.window : number * self.window]
         products = [(position, self.catalogue.product(position)) for position in shown]
         session.page = pages.results_page(session.instruction, products, number, len(found))
 
@@ -219,12 +229,12 @@ class WebShop:
         if keywords[0] == "<r>":
             count = len(self.catalogue)
             generator = random.Random(f"{session.task}/{session.steps}")
-            return generator.sample(range(count), min(pages.RESULTS, count))
+            return generator.sample(range(count), min(self.results, count))
         if keywords[0] == "<c>":
             return self.catalogue.listed("category", keywords[1].strip()) if len(keywords) > 1 else []
         if keywords[0] == "<q>":
             return self.catalogue.listed("query", " ".join(keywords[1:]).strip())
-        return self.catalogue.find(" ".join(keywords), pages.RESULTS)
+        return self.catalogue.find(" ".join(keywords), self.results)
 
     def _click(self, session: Session, text: str) -> Mapping[str, Any]:
         """Follow a link of the page; returns the parts of the score when that was the purchase."""
