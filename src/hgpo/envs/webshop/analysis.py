@@ -104,7 +104,7 @@ def words(text: str) -> list[str]:
         return list(_pieces(_WORDS, text.translate(_CLASSES), text))
     pattern = _ASCII if text.isascii() else _PLAIN
     found: list[str] = pattern.findall(text)
-    if len(text) > LONGEST // 2 and any(len(word) > LONGEST // 2 for word in found):
+    if len(text) > LONGEST // 2 and found and max(map(len, found)) > LONGEST // 2:
         return list(_pieces(pattern, text, text))
     return found
 

@@ -223,7 +223,9 @@ def _place(folder: Path, name: str, wanted: Path | None) -> Path:
     folder = folder.resolve()
     if wanted is not None:
         return wanted.resolve() / name
-    if (folder / name).is_file() or os.access(folder, os.W_OK):
+    # The mode is asked too: to the superuser every folder is writable, also one that is meant to stay as it is.
+    writable = os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222
+    if writable or (folder / name).is_file():
         return folder / name
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hgpo"
     return cache / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}-{name}"

@@ -47,11 +47,19 @@ _STEP_4 = dict.fromkeys(
 )
 
 
-def _by_length(rules: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(rules.items(), key=lambda rule: -len(rule[0])))
+_Rules = dict[str, tuple[tuple[str, str], ...]]
 
 
-_RULES_2, _RULES_3, _RULES_4 = _by_length(_STEP_2), _by_length(_STEP_3), _by_length(_STEP_4)
+def _by_letter(rules: dict[str, str]) -> _Rules:
+    """The rules by the last but one letter of their suffix, the longest suffix first."""
+    longest = sorted(rules.items(), key=lambda rule: -len(rule[0]))
+    return {
+        letter: tuple(rule for rule in longest if rule[0][-2] == letter)
+        for letter in {suffix[-2] for suffix in rules}
+    }
+
+
+_RULES_2, _RULES_3, _RULES_4 = _by_letter(_STEP_2), _by_letter(_STEP_3), _by_letter(_STEP_4)
 
 
 def _shape(word: str) -> str:
@@ -113,8 +121,8 @@ def _mend(word: str) -> str:
     return word
 
 
-def _replace(word: str, rules: tuple[tuple[str, str], ...], least: int) -> str:
-    for suffix, replacement in rules:
+def _replace(word: str, rules: _Rules, least: int) -> str:
+    for suffix, replacement in rules.get(word[-2:-1], ()):
         if word.endswith(suffix):
             # `ion` is the suffix of step 4; the letter before it belongs to the condition.
             rest = word[: len(word) - (3 if suffix in ("sion", "tion") else len(suffix))]
