@@ -40,6 +40,10 @@ class UnknownName(HgpoError):
         self.nearest = near[0] if near else None
 
 
+class BadQuery(HgpoError):
+    """A search that cannot be run, such as one with too many terms."""
+
+
 class MissingExtra(HgpoError):
     """An optional package that is needed for what was asked, with the command that installs it."""
 

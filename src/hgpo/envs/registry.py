@@ -21,6 +21,8 @@ from .contract import TextEnv
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.alfworld:alfworld",
     "household": "hgpo.envs.household.env:HouseholdEnv",
+    "shop": "hgpo.envs.webshop.generated:shop",
+    "webshop": "hgpo.envs.webshop.env:webshop",
 }
 
 _registered: dict[str, Callable[..., TextEnv]] = {}

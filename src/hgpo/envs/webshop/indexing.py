@@ -1,0 +1,143 @@
+"""Building the search index: documents in, sorted postings out, in bounded memory."""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import BadFile
+from .analysis import term_of, words
+from .index import inverse_norms, length_code, term_key
+from .store import Writer
+
+_TOKENS_A_BLOCK = 1 << 23
+_POSTING = np.dtype([("term", np.int32), ("doc", np.int32), ("count", np.uint16)])
+
+
+class _TermIds(dict[str, int]):
+    """Word to term number, -1 for stop words; grows as words are seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        term = term_of(word)
+        number = self.terms.setdefault(term, len(self.terms)) if term else -1
+        self[word] = number
+        return number
+
+
+class IndexBuilder:
+    """Takes documents one by one; blocks of sorted postings wait on disk until they are merged.
+
+    Memory is bounded by the block size and the number of different words.
+    """
+
+    def __init__(self) -> None:
+        self.ids = _TermIds()
+        self.lengths = array("i")
+        self.flushed = 0
+        self.tokens = array("i")
+        self.folder = tempfile.TemporaryDirectory(prefix="hgpo-index-")
+        self.blocks: list[Path] = []
+
+    def __enter__(self) -> IndexBuilder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.folder.cleanup()
+
+    def add(self, text: str) -> None:
+        """Index the next document."""
+        ids = self.ids
+        numbers = [number for word in words(text) if (number := ids[word]) >= 0]
+        self.tokens.extend(numbers)
+        self.lengths.append(len(numbers))
+        if len(self.tokens) >= _TOKENS_A_BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Sort the tokens of the current block into postings and put them aside."""
+        lengths = np.frombuffer(self.lengths, dtype=np.int32)[self.flushed :]
+        docs = np.repeat(np.arange(self.flushed, len(self.lengths), dtype=np.int64), lengths)
+        pairs = np.frombuffer(self.tokens, dtype=np.int32).astype(np.int64) << 32 | docs
+        pairs, counts = np.unique(pairs, return_counts=True)
+        block = np.empty(len(pairs), dtype=_POSTING)
+        block["term"], block["doc"] = pairs >> 32, pairs & 0xFFFFFFFF
+        block["count"] = np.minimum(counts, 0xFFFF)
+        path = Path(self.folder.name) / f"{len(self.blocks)}.npy"
+        np.save(path, block)
+        self.blocks.append(path)
+        del lengths
+        self.flushed = len(self.lengths)
+        self.tokens = array("i")
+
+    def write(self, writer: Writer) -> dict[str, int]:
+        """Merge the blocks into the store; returns the counts a reader needs."""
+        if self.tokens or not self.blocks:
+            self._flush()
+        lengths = np.frombuffer(self.lengths, dtype=np.int32).astype(np.int64)
+        keys = np.array([term_key(term) for term in self.ids.terms], dtype=np.uint64)
+        order = np.argsort(keys)
+        if len(keys) and (np.diff(keys[order]) == 0).any():
+            raise BadFile(
+                "Two search terms have the same 64-bit key; the index cannot be built from these texts."
+            )
+        rank = np.empty(len(keys), dtype=np.int64)
+        rank[order] = np.arange(len(keys))
+        sizes = np.zeros(len(keys), dtype=np.int64)
+        for path in self.blocks:
+            sizes += np.bincount(rank[np.load(path, mmap_mode="r")["term"]], minlength=len(keys))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        codes = length_code(lengths)
+        filled, tokens = int((lengths > 0).sum()), int(lengths.sum())
+        docs, counts = self._merge(rank, starts)
+        writer.add("term_keys", keys[order])
+        writer.add("term_starts", starts)
+        writer.add("term_peaks", _peaks(docs, counts, starts, codes, tokens / max(1, filled)))
+        writer.add("post_docs", docs)
+        writer.add("post_counts", counts)
+        writer.add("doc_codes", codes)
+        return {"documents": len(lengths), "filled": filled, "tokens": tokens, "terms": len(keys)}
+
+    def _merge(self, rank: NDArray[Any], starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """All postings by term and then document; blocks come in document order already."""
+        folder = Path(self.folder.name)
+        size = max(1, int(starts[-1]))
+        docs = np.memmap(folder / "docs", dtype=np.int32, mode="w+", shape=size)
+        counts = np.memmap(folder / "counts", dtype=np.uint16, mode="w+", shape=size)
+        free = starts[:-1].copy()
+        for path in self.blocks:
+            block = np.load(path, mmap_mode="r")
+            terms = rank[block["term"]]
+            # Inside a block the postings of a term lie together: its place is the term's next free one.
+            first = np.flatnonzero(np.diff(terms, prepend=-1))
+            run = np.diff(first, append=len(terms))
+            places = np.repeat(free[terms[first]] - first, run) + np.arange(len(terms))
+            docs[places], counts[places] = block["doc"], block["count"]
+            free[terms[first]] += run
+        return docs[: int(starts[-1])], counts[: int(starts[-1])]
+
+
+def _peaks(
+    docs: NDArray[Any], counts: NDArray[Any], starts: NDArray[Any], codes: NDArray[Any], mean: float
+) -> NDArray[np.float32]:
+    """The largest share of its weight that each term adds to any document; bounds a search from above."""
+    norms = inverse_norms(mean)
+    peaks = np.zeros(len(starts) - 1, dtype=np.float32)
+    step = 1 << 16
+    for first in range(0, len(peaks), step):
+        bounds = starts[first : first + step + 1]
+        part = slice(int(bounds[0]), int(bounds[-1]))
+        shares = 1 - 1 / (1 + counts[part] * norms[codes[docs[part]]])
+        peaks[first : first + step] = np.maximum.reduceat(shares, bounds[:-1] - bounds[0])
+    return peaks
