@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hgpo.envs import make
+from hgpo.envs import check_env, make
 from hgpo.envs.alfworld import AlfworldEnv
 from hgpo.errors import BadFile, BadSetting, HgpoError, ResetNeeded, UnknownName, UnknownTask
 
@@ -111,6 +111,10 @@ def test_reward_and_limits(compact: Path) -> None:
     after = env.step("look")
     assert after.terminated
     assert after.reward == 0.0
+
+
+def test_keeps_the_contract(env: AlfworldEnv) -> None:
+    check_env(env, episodes=1)
 
 
 def test_step_needs_a_reset(compact: Path) -> None:

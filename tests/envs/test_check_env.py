@@ -161,3 +161,16 @@ def test_registered_names_are_made() -> None:
     assert isinstance(make("door-for-tests"), Door)
     with pytest.raises(UnknownName, match="Did you mean 'household'"):
         make("houshold")
+
+
+def test_other_packages_bring_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from hgpo.envs import registry
+
+    point = EntryPoint("their-door", f"{__name__}:Door", "hgpo.envs")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "hgpo.envs" else [])
+    assert "their-door" in names()
+    assert make("their-door").reset("oak").text == "A door of oak."
+    with pytest.raises(UnknownName, match="setting of the environment 'their-door'"):
+        make("their-door", wood="oak")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -147,3 +150,31 @@ def test_settings_are_checked(tmp_path: Path) -> None:
         SupervisedEnv(FACTORY, attempts=0)
     with pytest.raises(BadSetting, match="Cannot start a worker"):
         SupervisedEnv(FACTORY, python=str(tmp_path / "python")).reset("a")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    """Even one whose environment hangs."""
+    code = (
+        "import os, sys\n"
+        "from hgpo.envs.supervised import SupervisedEnv\n"
+        f"env = SupervisedEnv({FACTORY!r}, {{'tally': {str(tmp_path / 'tally')!r}, 'fault': 'hang', 'at': 1}})\n"
+        "print(env.reset('a').info['pid'], flush=True)\n"
+        "env.step('x')\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        if "Z" in Path(f"/proc/{worker}/stat").read_text().split(")")[1].split()[0]:
+            break
+        time.sleep(0.2)
+    assert time.monotonic() < deadline

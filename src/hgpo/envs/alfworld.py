@@ -106,10 +106,23 @@ class GameSet:
     def check(self, task: str) -> None:
         """Refuse a task id that is not among the games."""
         if not isinstance(task, str) or not self.games.has(task):
-            folder = str(task).split("/")[0]
-            ids = self.tasks(folder) if folder in self.games.folders() else []
-            near = difflib.get_close_matches(str(task), ids, n=1, cutoff=0.5)
-            raise UnknownTask(task, str(self.games.path), self.splits, near[0] if near else None)
+            raise UnknownTask(task, str(self.games.path), self.splits, self._nearest(str(task)))
+
+    def _nearest(self, task: str) -> str | None:
+        """A game that was probably meant: the same name or trial, or else a name much like it."""
+        folder, _, rest = task.partition("/")
+        if folder not in self.games.folders():
+            return None
+        name, _, trial = rest.partition("/")
+        ids = self.tasks(folder)
+        parts = [other.split("/") for other in ids]
+        like = [other for other, part in zip(ids, parts) if part[1] == name or part[2] == trial]
+        if not like:
+            # Names are compared, not whole ids: a thousand of them, where ids would take half a minute.
+            names = difflib.get_close_matches(name, {part[1] for part in parts}, n=1, cutoff=0.7)
+            like = [other for other, part in zip(ids, parts) if part[1] in names]
+        near = difflib.get_close_matches(task, like, n=1, cutoff=0.5)
+        return near[0] if near else None
 
 
 class AlfworldEnv(HouseEnv):

@@ -112,7 +112,7 @@ def open_games(path: Path) -> Games:
             f"Cannot read ALFWorld games from {path}: {error.strerror}. Give the compact file, or the folder "
             "that `alfworld-download` made ($ALFWORLD_DATA)."
         ) from error
-    return _open(path.resolve(), status.st_mtime_ns, status.st_size)
+    return _open(path.absolute(), status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=8)

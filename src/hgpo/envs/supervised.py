@@ -139,7 +139,8 @@ class SupervisedEnv:
         self._begun = None
 
     def __del__(self) -> None:
-        if getattr(self, "_worker", None) is not None:
+        # At the end of the interpreter, parts of what stopping needs may be gone already.
+        with contextlib.suppress(Exception):
             self._stop()
 
     def _count(self, kind: str) -> None:

@@ -11,6 +11,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -71,8 +73,16 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
         env.close()
 
 
+def _leave_with(parent: int) -> None:
+    """End this process soon after its parent is gone, even if the environment hangs."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 def main() -> None:
     """Keep the pipe to ourselves and serve it."""
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     # An interrupt at the terminal reaches the whole group of processes; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")

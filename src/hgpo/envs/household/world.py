@@ -14,54 +14,11 @@ from bisect import insort
 from collections.abc import Callable
 
 from .house import CLEAN, COOL, HOT, SLICED, TOGGLED, House
-
-NOTHING = "Nothing happens."
-"""The reply to every command that is not admissible."""
-
-HELP = """Available commands:
-  look:                             look around your current location
-  inventory:                        check your current inventory
-  go to (receptacle):               move to a receptacle
-  open (receptacle):                open a receptacle
-  close (receptacle):               close a receptacle
-  take (object) from (receptacle):  take an object from a receptacle
-  move (object) to (receptacle):  place an object in or on a receptacle
-  examine (something):              examine a receptacle or an object
-  use (object):                     use an object
-  heat (object) with (receptacle):  heat an object using a receptacle
-  clean (object) with (receptacle): clean an object using a receptacle
-  cool (object) with (receptacle):  cool an object using a receptacle
-  slice (object) with (object):     slice an object using a sharp object
-"""
+from .texts import HELP, LOOKS, NOTHING, listing
 
 SINKS = frozenset({"sink", "sinkbasin"})
 MICROWAVES = frozenset({"microwave"})
 FRIDGES = frozenset({"fridge"})
-
-# Flags -> adjective, the first whose bits are all set wins.
-_LOOKS = (
-    (CLEAN | HOT | SLICED, "This is a hot and clean sliced {}."),
-    (CLEAN | COOL | SLICED, "This is a cool and clean sliced {}."),
-    (CLEAN | SLICED, "This is a clean sliced {}."),
-    (HOT | SLICED, "This is a hot sliced {}."),
-    (COOL | SLICED, "This is a cool sliced {}."),
-    (CLEAN | HOT, "This is a hot and clean {}."),
-    (CLEAN | COOL, "This is a cool and clean {}."),
-    (HOT, "This is a hot {}."),
-    (CLEAN, "This is a clean {}."),
-    (COOL, "This is a cold {}."),
-    (TOGGLED, "This {} is on."),
-    (SLICED, "This is a sliced {}."),
-)
-
-
-def listing(things: list[str]) -> str:
-    """`nothing`, `a mug 1`, `a mug 1, and a pen 2`, ...: the official way to enumerate."""
-    if not things:
-        return "nothing"
-    if len(things) == 1:
-        return things[0]
-    return f"{', '.join(things[:-1])}, and {things[-1]}"
 
 
 class World:
@@ -200,7 +157,7 @@ class World:
             within = listing([f"a {house.objects[o]}" for o in house.inside[thing]])
             return f"This is a normal {name}. In it, you see {within}."
         flags = self.flags.get(thing, 0)
-        for bits, text in _LOOKS:
+        for bits, text in LOOKS:
             if flags & bits == bits:
                 return text.format(name)
         return f"There's nothing special about {name}."
