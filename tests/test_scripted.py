@@ -68,6 +68,21 @@ def test_expert_is_honest() -> None:
 def test_expert_says_which_tasks_it_understands() -> None:
     with pytest.raises(BadSetting, match="does not understand the task 'win the lottery"):
         scripted("expert").reset(Observation("Your task is to: win the lottery."))
+    with pytest.raises(BadSetting, match="No expert understands an episode that opens with 'Hello'"):
+        scripted("expert").reset(Observation("Hello"))
+
+
+def test_expert_knows_the_shop_too() -> None:
+    env = make("shop")
+    scores = []
+    for task in env.tasks(env.splits[0])[:10]:
+        seen: Any = env.reset(task)
+        policy = scripted("expert")
+        policy.reset(seen)
+        while not getattr(seen, "done", False):
+            seen = env.step(policy.act(seen))
+        scores.append(seen.score)
+    assert sum(scores) / len(scores) > 0.5
 
 
 def test_random_is_seeded() -> None:

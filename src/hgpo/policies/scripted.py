@@ -12,9 +12,11 @@ something to imitate. One small interface for all:
 
 from __future__ import annotations
 
+import importlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from ..envs.contract import Observation, Transition
 from ..errors import BadSetting, UnknownName
@@ -71,6 +73,35 @@ class ReplayPolicy(ScriptedPolicy):
         return action
 
 
+# What an episode opens with -> the expert that understands it.
+EXPERTS: dict[str, str] = {
+    "Your task is to: ": "hgpo.policies.household_expert:HouseholdExpert",
+    "Instruction:": "hgpo.envs.webshop.shopper:Shopper",
+}
+
+
+class ExpertPolicy(ScriptedPolicy):
+    """The honest expert of whatever environment it finds itself in: the household world or the shop."""
+
+    def __init__(self) -> None:
+        self.expert: Any = None
+
+    def reset(self, observation: Observation) -> None:
+        for mark, where in EXPERTS.items():
+            if mark in observation.text:
+                module, _, name = where.partition(":")
+                self.expert = getattr(importlib.import_module(module), name)()
+                self.expert.reset(observation)
+                return
+        raise BadSetting(
+            f"No expert understands an episode that opens with {observation.text[:60]!r}. There are experts for "
+            "the environments household, alfworld, shop and webshop."
+        )
+
+    def act(self, seen: Observation | Transition) -> str:
+        return str(self.expert.act(seen))
+
+
 def scripted(name: str, *, seed: int = 0, actions: Sequence[str] = ()) -> ScriptedPolicy:
     """The scripted policy called `name`: `random` (uses `seed`), `expert`, `replay` (uses `actions`)."""
     if name == "random":
@@ -78,7 +109,5 @@ def scripted(name: str, *, seed: int = 0, actions: Sequence[str] = ()) -> Script
     if name == "replay":
         return ReplayPolicy(actions)
     if name == "expert":
-        from .household_expert import HouseholdExpert
-
-        return HouseholdExpert()
+        return ExpertPolicy()
     raise UnknownName("scripted policy", name, ["random", "expert", "replay"])
