@@ -152,6 +152,23 @@ def test_unsolvable_and_movable_games_are_left_out(
     assert len(AlfworldEnv(tmp_path).tasks("train")) == 1
 
 
+@pytest.mark.parametrize("keep", [0, 1000, 40_000])
+def test_a_truncated_game_file_is_named_when_played(
+    tmp_path: Path, few_games: tuple[dict[str, Any], list[dict[str, Any]]], keep: int
+) -> None:
+    header, games = few_games
+    download(tmp_path, header, games, "valid_unseen")
+    file = sorted(tmp_path.rglob("game.tw-pddl"))[1]
+    file.write_bytes(file.read_bytes()[:keep])
+    env = AlfworldEnv(tmp_path)
+    tasks = env.tasks("out-of-domain")
+    assert len(tasks) == 3
+    with pytest.raises(BadFile, match="alfworld-download") as caught:
+        env.reset(tasks[1])
+    assert str(file) in str(caught.value)
+    env.reset(tasks[0])
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

@@ -237,7 +237,7 @@ class FolderGames(Games):
             found = []
             for file in (self.root / folder).glob("*/*/game.tw-pddl"):
                 task = f"{folder}/{file.parent.parent.name}/{file.parent.name}"
-                if "movable" not in task and "Sliced" not in task and _solvable(file):
+                if "movable" not in task and "Sliced" not in task and _listed(file):
                     found.append(task)
             self._by_folder[folder] = sorted(found)
         if not self._by_folder[folder]:
@@ -265,12 +265,23 @@ class FolderGames(Games):
         return Game(problem, json.loads(f'"{sentence[1]}"'), walkthrough, domain, grammar)
 
 
-def _solvable(file: Path) -> bool:
-    """Whether the game says so; the text is searched, since parsing every file would take minutes."""
+def _listed(file: Path) -> bool:
+    """Whether the game says that it is solvable; the text is searched, since parsing all would take minutes.
+
+    A damaged file is listed too: it is named when it is played, where leaving it out would quietly
+    change the set of tasks.
+    """
     try:
-        return re.search(rb'"solvable": ?true', file.read_bytes()) is not None
-    except OSError as error:
-        raise BadFile(f"{file} cannot be read: {error.strerror}. Fetch it again.") from error
+        content = file.read_bytes()
+    except OSError:
+        return True
+    if re.search(rb'"solvable": ?true', content):
+        return True
+    try:
+        json.loads(content)
+    except ValueError:
+        return True
+    return False
 
 
 def rules_digest(text: str) -> str:
