@@ -82,3 +82,15 @@ class BadEnv(HgpoError):
         self.problems = list(problems)
         listed = "\n".join(f"{number}. {problem}" for number, problem in enumerate(self.problems, 1))
         super().__init__(f"{env} breaks the environment contract in {len(self.problems)} way(s):\n{listed}")
+
+
+class PanelMismatch(HgpoError):
+    """Results of different task panels that were asked to be compared."""
+
+
+class NotFinite(HgpoError):
+    """A loss or gradient that is NaN or infinite; training stopped before it could do harm."""
+
+
+class EndpointFailed(HgpoError):
+    """A model server that did not answer, or answered with an error, after all attempts."""

@@ -1,0 +1,39 @@
+"""Compare runs: table, learning curves (PNG and HTML), intervals over training seeds.
+
+    hgpo compare runs/hgpo-* runs/gigpo-* --out comparison
+
+Runs that differ only in their seed form one group. Runs evaluated on different task panels are refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument("--split", default="in-domain", help="which evaluation (default: in-domain)")
+    parser.add_argument("--out", default="comparison", metavar="FOLDER", help="default: comparison/")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from ..evaluation.compare import compare, table_text, write_html, write_png
+    from ..files import write_text
+
+    result = compare(args.runs, args.split)
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "comparison.json", json.dumps(result, indent=1) + "\n")
+    write_html(result, folder / "comparison.html")
+    drawn = write_png(result, folder / "comparison.png")
+    if args.json:
+        print(json.dumps(result))
+        return 0
+    print(table_text(result))
+    kinds = "comparison.json, .html" + (" and .png" if drawn else " (no .png: matplotlib is missing)")
+    print(f"in {folder}: {kinds}")
+    return 0

@@ -1,0 +1,77 @@
+"""Evaluate a run, a model, a server or a scripted policy on a frozen panel of tasks.
+
+    hgpo eval runs/quickstart --split in-domain --seeds 123,456,789
+    hgpo eval Qwen/Qwen2.5-1.5B-Instruct --preset alfworld-qwen2.5-1.5b env.data=$ALFWORLD_DATA
+    hgpo eval my-model --engine endpoint --url http://localhost:8000/v1 --preset household-smollm2
+    hgpo eval expert --preset quickstart
+
+Every task of the panel is played once per seed. K, prompts and limits come from the run or the model's own
+hgpo.json; `key=value` changes them. Logs go to logs/<name>/output_seed{seed}.log, the result to one JSON file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", help="a run, a model folder or hub id, `expert` or `random`")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="changes to the stored settings")
+    parser.add_argument("--split", default="in-domain", help="in-domain (default), out-of-domain, ...")
+    parser.add_argument("--seeds", default="123,456,789", help="comma-separated (default: 123,456,789)")
+    parser.add_argument("--tasks", type=int, default=0, help="so many tasks, evenly spaced (default: all)")
+    parser.add_argument("--temperature", type=float, help="default: the evaluation temperature of the run")
+    parser.add_argument("--checkpoint", default="last", help="last (default), best, or an iteration")
+    parser.add_argument("--preset", help="settings for a model that was not trained here")
+    parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")
+    parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
+    parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..errors import BadSetting
+    from ..evaluation.targets import evaluate
+    from ..progress import Progress
+
+    try:
+        seeds = [int(seed) for seed in args.seeds.split(",") if seed.strip()]
+    except ValueError:
+        raise BadSetting(
+            f"--seeds is {args.seeds!r}; expected whole numbers with commas, for example 123,456,789."
+        ) from None
+    with Progress("evaluating") as bar:
+        result = evaluate(
+            args.target,
+            split=args.split,
+            seeds=seeds,
+            tasks=args.tasks,
+            temperature=args.temperature,
+            preset=args.preset,
+            overrides=args.settings,
+            checkpoint=args.checkpoint,
+            engine=args.engine,
+            url=args.url,
+            logs=args.logs,
+            on_episode=lambda _: bar.add(1),
+        )
+    if args.json:
+        print(json.dumps(result))
+        return 0
+    low, high = result["success_interval_95"]
+    panel = result["panel"]
+    print(
+        f"{args.target}: {panel['env']} {panel['split']}, {panel['tasks']} tasks x {len(seeds)} seeds, "
+        f"K = {result['history_length']}, temperature {result['protocol']['temperature']}"
+    )
+    for kind, part in result["success_by_type"].items():
+        inner = part["interval_95"]
+        print(f"  {kind:<34} {part['success']:6.1%}  [{inner[0]:.1%}, {inner[1]:.1%}]  {part['tasks']} tasks")
+    spread = result["success_std_over_seeds"]
+    by_seed = ", ".join(f"{seed}: {value:.1%}" for seed, value in result["success_by_seed"].items())
+    print(f"  {'success':<34} {result['success']:6.1%}  [{low:.1%}, {high:.1%}]  (95%, over tasks)")
+    print(f"  by seed: {by_seed}" + (f"; deviation {100 * spread:.1f} points" if spread is not None else ""))
+    print(f"  mean score {result['score']:.3f}, mean steps {result['steps']:.1f}, panel {panel['digest']}")
+    print(f"  logs and JSON in {result['logs']}")
+    return 0

@@ -1,0 +1,54 @@
+"""Clone the environment's honest expert into a model (a warm start): hgpo sft PRESET key=value ... --out FOLDER.
+
+    hgpo sft quickstart --out models/warm
+    hgpo sft household-smollm2 warm.episodes=500 --out models/smollm2-warm
+
+The folder is in Hugging Face format; train from it with `hgpo train PRESET model=FOLDER warm.episodes=0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help="a preset, then settings")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the model is written")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    import torch
+
+    from ..errors import BadSetting
+    from ..training.model import pick_device
+    from ..training.prepare import prepare
+    from ..training.settings import load
+    from ..training.stage import Stage
+    from ..training.tracking import Screen
+
+    words = list(args.words)
+    preset = words.pop(0) if words and "=" not in words[0] else "quickstart"
+    config = load(preset, words)
+    if config.warm.episodes < 1:
+        raise BadSetting("warm.episodes is 0; say how many expert episodes to clone: warm.episodes=300.")
+    folder = Path(args.out)
+    if folder.exists():
+        raise BadSetting(f"{folder} already exists. Choose another folder, or remove it first.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    stage = Stage(config.env, config.agent)
+    screen = Screen(0, quiet=args.quiet)
+    try:
+        prepare(config, stage, folder, pick_device(config.device), screen)
+    finally:
+        stage.close()
+    screen.say(f"model in {folder}")
+    if args.json:
+        print(json.dumps({"model": str(folder), "episodes": config.warm.episodes}))
+    return 0

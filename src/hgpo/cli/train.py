@@ -1,0 +1,85 @@
+"""Train an agent: hgpo train PRESET key=value ... --run FOLDER.
+
+Presets are shipped with the package (`--list` names them); a path that ends in .toml works too. Settings are
+`key=value` with dots for sections, for example `estimator=gigpo rollout.tasks=4 update.lr=1e-5`. The published
+names work at the top: mode, weight_type, length_weight_alpha, base_group, history_length, group_size.
+
+The run folder gets config.json, metrics.jsonl, rollouts/, checkpoints/, model/, results.json and curves.png.
+Ctrl-C saves and stops; `hgpo train --resume --run FOLDER` goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="PRESET|key=value", help="a preset (default: quickstart), then settings"
+    )
+    parser.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
+    parser.add_argument(
+        "--resume", nargs="?", const="", metavar="RUN", help="continue the run in this folder (or in --run)"
+    )
+    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop in time; the run can be resumed")
+    parser.add_argument("--list", action="store_true", help="list the presets and stop")
+    parser.add_argument("--show", action="store_true", help="print the resolved settings and stop")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..errors import BadSetting
+    from ..training.settings import as_dict, load, preset_names
+
+    if args.list:
+        print("\n".join(preset_names()))
+        return 0
+    words = list(args.words)
+    preset = words.pop(0) if words and "=" not in words[0] else None
+    folder = args.run or args.resume or None
+    resume = args.resume is not None
+    if resume and folder is None:
+        raise BadSetting("--resume needs the folder of the run: hgpo train --resume RUN.")
+    stored = Path(folder) / "config.json" if folder else None
+    if resume and stored is not None and stored.is_file():
+        config = _resumed(stored, preset, words)
+    else:
+        config = load(preset or "quickstart", words)
+    if args.show:
+        print(json.dumps(as_dict(config), indent=1))
+        return 0
+    if folder is None:
+        base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
+        from ..training.config import experiment_name
+
+        folder = str(base / (preset or "quickstart") / f"{experiment_name(config)}_seed{config.seed}")
+    from ..training.trainer import train
+
+    result = train(config, folder, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
+    if args.json:
+        print(json.dumps(result))
+    return 130 if result["ended"] == "interrupted" else 0
+
+
+def _resumed(stored: Path, preset: str | None, words: list[str]):  # type: ignore[no-untyped-def]
+    """The run's own settings; only the length of the run may be changed on resuming."""
+    from dataclasses import replace
+
+    from ..errors import BadSetting
+    from ..training.settings import load, read_config
+
+    config = read_config(stored)
+    free = {}
+    for word in words:
+        key, _, _ = word.partition("=")
+        if key not in ("iterations", "save_every", "keep"):
+            raise BadSetting(
+                f"{word!r} cannot be changed on resuming: the run's own settings are in {stored}. Only iterations, "
+                "save_every and keep can. Start a new run for the rest."
+            )
+        free[key] = getattr(load("quickstart", [word]), key)
+    return replace(config, **free)

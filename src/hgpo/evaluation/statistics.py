@@ -1,0 +1,70 @@
+"""Means with honest intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..seeds import generator
+
+# Two-sided 95% quantiles of Student's t for 1..30 degrees of freedom.
+_T95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+def t95(degrees: int) -> float:
+    """The 95% quantile of Student's t; 1.96 beyond 30 degrees of freedom."""
+    return _T95[degrees - 1] if 1 <= degrees <= len(_T95) else 1.96
+
+
+def over_runs(values: Sequence[float]) -> dict[str, float]:
+    """Mean, sample deviation and 95% t-interval over independent runs (training seeds).
+
+    >>> over_runs([1.0, 2.0, 3.0])["mean"]
+    2.0
+    """
+    data = np.asarray(values, dtype=float)
+    mean = float(data.mean())
+    if len(data) < 2:
+        return {"runs": float(len(data)), "mean": mean, "std": math.nan, "low": math.nan, "high": math.nan}
+    std = float(data.std(ddof=1))
+    half = t95(len(data) - 1) * std / math.sqrt(len(data))
+    return {"runs": float(len(data)), "mean": mean, "std": std, "low": mean - half, "high": mean + half}
+
+
+def wilson(successes: float, count: int) -> tuple[float, float]:
+    """95% Wilson interval of a proportion.
+
+    >>> low, high = wilson(5, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.237, 0.763)
+    """
+    if count == 0:
+        return 0.0, 1.0
+    z, share = 1.959964, successes / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def over_tasks(table: np.ndarray[Any, Any], resamples: int = 4000) -> tuple[float, float]:
+    """95% bootstrap interval of the mean of `table` [seeds, tasks], tasks resampled whole.
+
+    Replies to the same task under several seeds are not independent; resampling tasks keeps them
+    together. When every task agrees the bootstrap would claim certainty, so the Wilson interval over tasks
+    is used there.
+    """
+    per_task = np.asarray(table, dtype=float).mean(axis=0)
+    if np.ptp(per_task) == 0:
+        return wilson(float(per_task.sum()), len(per_task))
+    random = generator("bootstrap", len(per_task))
+    picks = random.integers(0, len(per_task), size=(resamples, len(per_task)))
+    means = per_task[picks].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,76 @@
+"""Scripted policies (programs that name the next command) behind the `generate` protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..agent.prompts import PromptStyle
+from ..envs.contract import Observation, Transition
+from ..seeds import generator
+from .protocol import Reply, Request
+
+
+class Actor(Protocol):
+    """A program that plays one episode, seeing what an agent sees."""
+
+    def reset(self, observation: Observation) -> None:
+        """An episode begins."""
+        ...
+
+    def act(self, seen: Observation | Transition) -> str:
+        """The next command."""
+        ...
+
+
+class ActingPolicy:
+    """One fresh `Actor` per episode; its commands are wrapped in the form that the style asks for.
+
+    With `noise`, that share of the steps plays a random admissible command instead; `noisy` remembers which,
+    so that nobody clones them.
+    """
+
+    def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
+        self.make, self.style, self.noise = make, style, noise
+        self.actors: dict[str, Actor] = {}
+        self.noisy: set[tuple[str, int]] = set()
+
+    def encode(self, prompt: str) -> Sequence[int]:
+        """Scripts have no tokens."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """The actor's command, or now and then a random one."""
+        seen = Observation(request.observation, request.admissible)
+        if request.step == 0:
+            self.actors[request.episode] = self.make()
+            self.actors[request.episode].reset(seen)
+        action = self.actors[request.episode].act(seen)
+        if self.noise > 0 and request.admissible:
+            random = generator("noise", request.seed)
+            if random.random() < self.noise:
+                action = request.admissible[int(random.integers(len(request.admissible)))]
+                self.noisy.add((request.episode, request.step))
+        return Reply(self.style.reply(action))
+
+    def finish(self, episode: str) -> None:
+        """Forget the episode's actor."""
+        self.actors.pop(episode, None)
+
+
+class RandomActor:
+    """Any admissible command with equal chance, decided by the seed and what was seen so far."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed, self.count = seed, 0
+        self.start = ""
+
+    def reset(self, observation: Observation) -> None:
+        self.count, self.start = 0, observation.text
+
+    def act(self, seen: Observation | Transition) -> str:
+        self.count += 1
+        if not seen.admissible:
+            return "look"
+        random = generator("random actor", self.seed, self.start, self.count)
+        return seen.admissible[int(random.integers(len(seen.admissible)))]

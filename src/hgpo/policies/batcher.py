@@ -1,0 +1,94 @@
+"""Collect the requests of many coroutines and answer whatever is waiting in one go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Batcher(Generic[Question, Answer]):
+    """Turns a function over many questions into a coroutine over one.
+
+    The first waiting question schedules a flush behind everything else that is ready to run, so all episodes
+    that can ask now share the batch. With an `executor` the function runs beside the event loop, and what
+    arrives in the meantime forms the next batch.
+    """
+
+    def __init__(
+        self, answer: Callable[[Sequence[Question]], Sequence[Answer]], executor: Executor | None = None
+    ) -> None:
+        self.answer, self.executor = answer, executor
+        self.waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
+        self.flushing = False
+
+    async def ask(self, question: Question) -> Answer:
+        """Wait for the batch that contains `question`."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self.waiting.append((question, future))
+        if not self.flushing:
+            self.flushing = True
+            # Two turns of the loop: an episode that has just been woken may need one to ask again.
+            loop.call_soon(loop.call_soon, self._start)
+        return await future
+
+    def _start(self) -> None:
+        batch, self.waiting = self.waiting, []
+        batch = [(question, future) for question, future in batch if not future.done()]
+        if not batch:
+            self.flushing = False
+            return
+        questions = [question for question, _ in batch]
+        if self.executor is None:
+            try:
+                answers = self.answer(questions)
+            except BaseException as error:
+                self._fail(batch, error)
+                if not isinstance(error, Exception):
+                    raise
+                return
+            self._settle(batch, answers)
+            return
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self.executor, self.answer, questions)
+        running.add_done_callback(lambda done: self._finished(batch, done))
+
+    def _finished(
+        self,
+        batch: list[tuple[Question, asyncio.Future[Answer]]],
+        done: asyncio.Future[Sequence[Answer]],
+    ) -> None:
+        if done.cancelled():
+            self._fail(batch, asyncio.CancelledError())
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(batch, error)
+        else:
+            self._settle(batch, done.result())
+
+    def _settle(
+        self, batch: list[tuple[Question, asyncio.Future[Answer]]], answers: Sequence[Answer]
+    ) -> None:
+        for (_, future), answer in zip(batch, answers):
+            if not future.done():
+                future.set_result(answer)
+        self._next()
+
+    def _fail(self, batch: list[tuple[Question, asyncio.Future[Answer]]], error: BaseException) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        self._next()
+
+    def _next(self) -> None:
+        """Go on with what arrived meanwhile."""
+        self.flushing = bool(self.waiting)
+        if self.waiting:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._start)

@@ -1,0 +1,136 @@
+"""A transformers model as a policy, in this process: what training samples from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import BadSetting
+from .batcher import Batcher
+from .protocol import Reply, Request
+from .sampling import sample
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are sampled."""
+
+    temperature: float = 1.0
+    """Divides the logits; 0 takes the most likely token every time."""
+    max_new_tokens: int = 512
+    """Limit of each reply."""
+    batch_tokens: int = 65536
+    """At most this many token positions (prompt and reply, padding included) are in flight at once."""
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise BadSetting(f"temperature is {self.temperature}; expected 0 or more.")
+        if self.max_new_tokens < 1:
+            raise BadSetting(f"max_new_tokens is {self.max_new_tokens}; expected 1 or more.")
+
+
+@dataclass
+class Counters:
+    """What generation did; the benchmark and the metrics read it."""
+
+    requests: int = 0
+    batches: int = 0
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    padded_tokens: int = 0
+
+
+class HFPolicy:
+    """Batches whatever is waiting, sorted by length so that little is padding."""
+
+    def __init__(
+        self, model: Any, tokenizer: Any, sampling: Sampling, executor: Executor | None = None
+    ) -> None:
+        self.model, self.tokenizer, self.sampling = model, tokenizer, sampling
+        self.chat = bool(getattr(tokenizer, "chat_template", None))
+        self.stop_ids = stop_ids(model, tokenizer)
+        self.counters = Counters()
+        self.executor = executor
+        self._batchers: dict[int, Batcher[Request, Reply]] = {}
+
+    def encode(self, prompt: str) -> Sequence[int]:
+        """The prompt as ids; models with a chat template get it as one user message."""
+        if self.chat:
+            ids = self.tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=False,
+            )
+            return list(ids)
+        return list(self.tokenizer.encode(prompt, add_special_tokens=False))
+
+    async def generate(self, request: Request) -> Reply:
+        """Wait for the batch that answers this request."""
+        loop = id(asyncio.get_running_loop())
+        if loop not in self._batchers:
+            self._batchers = {loop: Batcher(self.answer, self.executor)}
+        return await self._batchers[loop].ask(request)
+
+    def finish(self, episode: str) -> None:
+        """Nothing is kept per episode."""
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answer all requests, in batches of similar length within the token budget."""
+        order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt_ids))
+        replies: dict[int, Reply] = {}
+        start = 0
+        while start < len(order):
+            end = start + 1
+            while end < len(order):
+                width = len(requests[order[end]].prompt_ids) + self.sampling.max_new_tokens
+                if (end + 1 - start) * width > self.sampling.batch_tokens:
+                    break
+                end += 1
+            chunk = order[start:end]
+            for index, reply in zip(chunk, self._sample([requests[i] for i in chunk])):
+                replies[index] = reply
+            start = end
+        return [replies[index] for index in range(len(requests))]
+
+    def _sample(self, requests: Sequence[Request]) -> list[Reply]:
+        was_training = self.model.training
+        self.model.eval()
+        sampled = sample(
+            self.model,
+            [request.prompt_ids for request in requests],
+            [request.seed for request in requests],
+            temperature=self.sampling.temperature,
+            max_new_tokens=self.sampling.max_new_tokens,
+            stop_ids=self.stop_ids,
+            pad_id=self.stop_ids[0],
+        )
+        self.model.train(was_training)
+        lengths = [len(request.prompt_ids) for request in requests]
+        self.counters.requests += len(requests)
+        self.counters.batches += 1
+        self.counters.prompt_tokens += sum(lengths)
+        self.counters.padded_tokens += len(lengths) * max(lengths) - sum(lengths)
+        self.counters.new_tokens += sum(len(one.ids) for one in sampled)
+        texts = self.tokenizer.batch_decode([one.ids for one in sampled], skip_special_tokens=True)
+        return [
+            Reply(text, one.ids, one.logprobs, truncated=not one.stopped) for text, one in zip(texts, sampled)
+        ]
+
+
+def stop_ids(model: Any, tokenizer: Any) -> list[int]:
+    """The ids that end a reply: the model's own list and the tokenizer's end token."""
+    found: list[int] = []
+    settings = getattr(model, "generation_config", None)
+    for value in (getattr(settings, "eos_token_id", None), tokenizer.eos_token_id):
+        if value is not None:
+            found += [int(one) for one in (value if isinstance(value, list | tuple) else [value])]
+    if not found:
+        raise BadSetting(
+            f"The tokenizer of {getattr(tokenizer, 'name_or_path', 'the model')!r} has no end token, so no "
+            "reply could ever end. Set eos_token in its tokenizer_config.json."
+        )
+    return sorted(set(found), key=found.index)

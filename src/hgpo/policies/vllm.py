@@ -1,0 +1,80 @@
+"""vLLM as a policy: fast replies from a saved model on a GPU, with the sampled tokens kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..errors import MissingExtra
+from .batcher import Batcher
+from .hf import Sampling
+from .protocol import Reply, Request
+
+
+class VllmPolicy:
+    """A vLLM engine in this process; one batch of whatever is waiting at a time.
+
+    Args:
+        model: folder or name of the model.
+        sampling: temperature and reply length.
+        settings: further arguments of `vllm.LLM`, for example `gpu_memory_utilization`.
+    """
+
+    def __init__(self, model: str, sampling: Sampling, **settings: Any) -> None:
+        try:
+            from vllm import LLM
+        except ImportError as error:
+            raise MissingExtra("vllm", "vllm", "The vllm policy") from error
+        self.engine: Any = LLM(model=model, **settings)
+        self.tokenizer: Any = self.engine.get_tokenizer()
+        self.sampling = sampling
+        self.chat = bool(getattr(self.tokenizer, "chat_template", None))
+        self.executor = ThreadPoolExecutor(1, "hgpo-vllm")
+        self._batchers: dict[int, Batcher[Request, Reply]] = {}
+
+    def encode(self, prompt: str) -> Sequence[int]:
+        """The prompt as ids; models with a chat template get it as one user message."""
+        if self.chat:
+            return list(
+                self.tokenizer.apply_chat_template(
+                    [{"role": "user", "content": prompt}],
+                    add_generation_prompt=True,
+                    tokenize=True,
+                    return_dict=False,
+                )
+            )
+        return list(self.tokenizer.encode(prompt, add_special_tokens=False))
+
+    async def generate(self, request: Request) -> Reply:
+        """Wait for the batch that answers this request."""
+        loop = id(asyncio.get_running_loop())
+        if loop not in self._batchers:
+            self._batchers = {loop: Batcher(self.answer, self.executor)}
+        return await self._batchers[loop].ask(request)
+
+    def finish(self, episode: str) -> None:
+        """Nothing is kept per episode."""
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answer all requests in one call of the engine, each with its own seed."""
+        from vllm import SamplingParams
+
+        settings = [
+            SamplingParams(
+                temperature=self.sampling.temperature,
+                max_tokens=self.sampling.max_new_tokens,
+                seed=request.seed,
+                logprobs=0,
+            )
+            for request in requests
+        ]
+        prompts = [{"prompt_token_ids": list(request.prompt_ids)} for request in requests]
+        outputs = self.engine.generate(prompts, settings, use_tqdm=False)
+        replies = []
+        for output in outputs:
+            best = output.outputs[0]
+            logs = [entry[token].logprob for token, entry in zip(best.token_ids, best.logprobs)]
+            replies.append(Reply(best.text, list(best.token_ids), logs, best.finish_reason == "length"))
+        return replies

@@ -1,0 +1,225 @@
+"""The policy in training: its weights, optimiser and reference, and the update from a batch of steps."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..errors import NotFinite
+from .batching import TrainRow, minibatches, padding_share, share_out, tensors
+from .config import Config
+from .distributed import World, full, put, shard
+from .loss import Objective, loss_sum, token_logprobs
+from .model import base_weights, with_lora
+
+
+class Learner:
+    """Holds everything an update changes.
+
+    `model` is trained; `actor` samples. They are one object unless the trained weights are sharded over
+    processes or kept in a wider type than the one used for sampling; `sync` then copies them over.
+    """
+
+    def __init__(self, model: Any, config: Config, world: World, pad_id: int) -> None:
+        self.config, self.world, self.pad_id = config, world, pad_id
+        self.half = config.model.dtype == "bfloat16"
+        self.lora = config.model.lora_rank > 0
+        update = config.update
+        self.objective = Objective(
+            update.clip_low,
+            update.clip_high,
+            update.dual_clip,
+            update.kl_coef,
+            update.entropy_coef,
+            update.aggregate,
+        )
+        if self.lora:
+            # Adapters start as no change; their first random half must be the same in every process.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(config.seed)
+                model = with_lora(model, config.model)
+        self.reference = None
+        if update.kl_coef > 0 and not self.lora:
+            self.reference = copy.deepcopy(model).requires_grad_(False).eval()
+        self.actor = model
+        if self.half or world.size > 1:
+            self.actor = copy.deepcopy(model).requires_grad_(False).eval()
+        if self.half:
+            # Updates of 1e-6 vanish in bfloat16: train in float32, compute in bfloat16.
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.data = parameter.data.float()
+        if config.model.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            if self.lora:
+                model.enable_input_require_grads()
+        if world.size > 1:
+            model = shard(model, world)
+            if self.reference is not None:
+                self.reference = shard(self.reference, world)
+        self.model = model
+        self.parameters = {
+            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+        }
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=update.lr,
+            betas=(update.betas[0], update.betas[1]),
+            weight_decay=update.weight_decay,
+        )
+        self.updates = 0
+
+    def update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
+        """Run all optimiser steps of one iteration and return its metrics.
+
+        Raises:
+            NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
+        """
+        settings = self.config.update
+        if settings.old_logprobs == "recomputed":
+            rows = self.recompute(rows)
+        totals: dict[str, float] = {}
+        steps = real = everything = 0
+        self.model.train()
+        for epoch in range(settings.epochs):
+            parts = minibatches(
+                len(rows),
+                updates=settings.updates,
+                minibatch_rows=settings.minibatch_rows,
+                seed=seed,
+                epoch=epoch,
+            )
+            for part in parts:
+                shares = share_out(rows, part.tolist(), settings.micro_tokens, self.world.size)
+                metrics = self._step(rows, part.tolist(), shares[self.world.rank])
+                for name, value in metrics.items():
+                    totals[name] = totals.get(name, 0.0) + value
+                steps += 1
+                for share in shares:
+                    used, all_ = padding_share(rows, share)
+                    real, everything = real + used, everything + all_
+        self.model.eval()
+        self.sync()
+        result = {name: value / steps for name, value in totals.items()}
+        result.update(
+            {
+                "updates": float(steps),
+                "train/rows": float(len(rows)),
+                "train/tokens": float(real),
+                "train/padding_share": 1.0 - real / max(1, everything),
+                "lr": float(self.optimizer.param_groups[0]["lr"]),
+            }
+        )
+        return result
+
+    def recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
+        """The rows with log-probabilities of the trained model in place of the sampler's."""
+        shares = share_out(rows, range(len(rows)), self.config.update.micro_tokens, self.world.size)
+        mine: dict[str, list[float]] = {}
+        for batch in shares[self.world.rank]:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
+            with torch.no_grad(), self._autocast():
+                logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
+            for place, index in enumerate(batch):
+                mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
+        found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
+        return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
+
+    def _step(
+        self, rows: Sequence[TrainRow], part: Sequence[int], batches: Sequence[Sequence[int]]
+    ) -> dict[str, float]:
+        """One optimiser step over the rows numbered `part`, of which this process runs `batches`."""
+        if self.objective.aggregate == "step-mean":
+            normaliser = float(len(part))
+        else:
+            normaliser = float(sum(len(rows[i].response_ids) for i in part))
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, torch.Tensor] = {}
+        for batch in batches:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
+            with self._autocast():
+                logs, entropy = token_logprobs(
+                    self.model, tensor, self.config.rollout.temperature, entropy=True
+                )
+                if self.objective.entropy_coef == 0 and entropy is not None:
+                    entropy = entropy.detach()
+                reference = self._reference(tensor)
+            loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
+            # FSDP averages gradients over processes; the loss is a share of a sum.
+            (loss * self.world.size).backward()
+            for name, value in values.items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value
+        names = sorted(sums)
+        stacked = self.world.add(torch.stack([sums[name].float() for name in names]).cpu())
+        metrics = dict(zip(names, stacked.tolist()))
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
+        metrics["grad_norm"] = float(full(norm).item())
+        if not all(math.isfinite(value) for value in metrics.values()):
+            bad = ", ".join(name for name, value in metrics.items() if not math.isfinite(value))
+            raise NotFinite(
+                f"Not finite: {bad}. Training stopped before the weights were changed. Lower update.lr, or check "
+                "the rewards in the dumped batch."
+            )
+        self.updates += 1
+        warmup = self.config.update.warmup
+        rate = self.config.update.lr * min(1.0, self.updates / warmup if warmup else 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return metrics
+
+    def _reference(self, batch: Any) -> torch.Tensor | None:
+        if self.objective.kl_coef <= 0:
+            return None
+        temperature = self.config.rollout.temperature
+        with torch.no_grad():
+            if self.lora:
+                with base_weights(self.model) as model:
+                    return token_logprobs(model, batch, temperature)[0]
+            return token_logprobs(self.reference, batch, temperature)[0]
+
+    def _autocast(self) -> Any:
+        if not self.half:
+            return contextlib.nullcontext()
+        return torch.autocast(self.world.device.type, dtype=torch.bfloat16)
+
+    def sync(self) -> None:
+        """Bring the trained weights into the actor."""
+        if self.actor is self.model:
+            return
+        targets = dict(self.actor.named_parameters())
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                targets[name].copy_(full(parameter.detach()))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Weights and optimiser moments as whole CPU tensors (collective)."""
+        result: dict[str, torch.Tensor] = {}
+        for name, parameter in self.parameters.items():
+            # clone: the tensors must survive further updates and must not share memory with one another.
+            result[f"weight/{name}"] = full(parameter.detach()).cpu().clone()
+            moments = self.optimizer.state.get(parameter, {})
+            for key in ("exp_avg", "exp_avg_sq"):
+                if key in moments:
+                    result[f"{key}/{name}"] = full(moments[key]).cpu().clone()
+        return result
+
+    def restore(self, tensors_by_name: dict[str, torch.Tensor], updates: int) -> None:
+        """Continue from what `state` gave after `updates` optimiser steps."""
+        self.updates = updates
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                put(parameter, tensors_by_name[f"weight/{name}"])
+                if f"exp_avg/{name}" in tensors_by_name:
+                    moments: dict[str, Any] = {"step": torch.tensor(float(updates))}
+                    for key in ("exp_avg", "exp_avg_sq"):
+                        moments[key] = torch.zeros_like(parameter)
+                        put(moments[key], tensors_by_name[f"{key}/{name}"])
+                    self.optimizer.state[parameter] = moments
+        self.sync()

@@ -1,0 +1,129 @@
+"""The objective: clipped policy gradient with dual clip, k3 KL to a reference, entropy.
+
+Every function returns SUMS with the normaliser passed in, so that micro-batches and processes add up to
+exactly the value of the whole minibatch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .batching import MicroBatch
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Coefficients of the loss; the names are those of `UpdateConfig`."""
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float = 3.0
+    kl_coef: float = 0.0
+    entropy_coef: float = 0.0
+    aggregate: str = "token-mean"
+
+
+def token_logprobs(
+    model: Any, batch: MicroBatch, temperature: float, *, entropy: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities [rows, reply width] of the replies, and the entropy at each position if asked for.
+
+    Logits are made for the reply's positions only: over a large vocabulary they are what fills the memory.
+    """
+    output = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=batch.position_ids,
+        use_cache=False,
+        logits_to_keep=batch.reply_width + 1,
+    )
+    logits = output.logits[:, :-1].float()
+    if temperature > 0:
+        logits = logits / temperature
+    logs = torch.log_softmax(logits, dim=-1)
+    chosen = logs.gather(-1, batch.response_ids[..., None]).squeeze(-1)
+    if not entropy:
+        return chosen, None
+    return chosen, -(logs.exp() * logs).sum(-1)
+
+
+def token_weights(batch: MicroBatch, aggregate: str) -> torch.Tensor:
+    """What each token counts, before division by the minibatch's total: [rows, reply width].
+
+    `token-mean`: 1 for every sampled token. `step-mean`: 1 / (tokens of its step).
+    """
+    mask = batch.response_mask
+    if aggregate == "step-mean":
+        return mask / mask.sum(1, keepdim=True).clamp_min(1.0)
+    return mask
+
+
+def policy_terms(
+    logprobs: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor, objective: Objective
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The clipped loss of each token and whether the clip was active, both shaped like `logprobs`.
+
+    ratio r = exp(logprob - old);  loss = max(-A r, -A clip(r, 1 - low, 1 + high)), and for A < 0 at most -A c
+    with c = `dual_clip`.
+    """
+    # A ratio beyond e^20 means the policy is gone; the bound keeps the gradient finite until that is reported.
+    ratio = (logprobs - old).clamp(-20.0, 20.0).exp()
+    weight = advantages[:, None]
+    plain = -weight * ratio
+    clipped = -weight * ratio.clamp(1.0 - objective.clip_low, 1.0 + objective.clip_high)
+    loss = torch.maximum(plain, clipped)
+    active = clipped > plain
+    if objective.dual_clip > 0:
+        bound = -weight * objective.dual_clip
+        loss = torch.where(weight < 0, torch.minimum(loss, bound), loss)
+    return loss, active
+
+
+def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Low-variance estimate of KL(policy || reference) for each token: e^d - d - 1, d = reference - policy."""
+    gap = (reference - logprobs).clamp(-20.0, 20.0)
+    return gap.exp() - gap - 1.0
+
+
+def loss_sum(
+    batch: MicroBatch,
+    logprobs: torch.Tensor,
+    entropy: torch.Tensor | None,
+    reference: torch.Tensor | None,
+    objective: Objective,
+    normaliser: float,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The micro-batch's part of the minibatch's loss, and sums for the metrics (same normaliser).
+
+    Args:
+        batch: the micro-batch.
+        logprobs: [rows, reply width] under the policy in training.
+        entropy: the same shape, or None.
+        reference: log-probabilities under the reference model, or None.
+        objective: coefficients.
+        normaliser: sum of `token_weights` over the WHOLE minibatch, all processes included.
+    """
+    weights = token_weights(batch, objective.aggregate) / normaliser
+    terms, active = policy_terms(logprobs, batch.old_logprobs, batch.advantages, objective)
+    policy = (terms * weights).sum()
+    total = policy
+    gap = ((logprobs - batch.old_logprobs) * batch.response_mask).detach()
+    sums = {
+        "loss/policy": policy.detach(),
+        "clip_share": (active.float() * weights).sum().detach(),
+        # k3 against the sampling policy: how far this update has moved, and any engine mismatch.
+        "kl_old": ((gap.exp() - gap - 1.0) * weights).sum(),
+    }
+    if reference is not None:
+        kl = (k3(logprobs, reference) * weights).sum()
+        total = total + objective.kl_coef * kl
+        sums["loss/kl"] = kl.detach()
+    if entropy is not None:
+        bonus = (entropy * weights).sum()
+        total = total - objective.entropy_coef * bonus
+        sums["entropy"] = bonus.detach()
+    sums["loss/total"] = total.detach()
+    return total, sums

@@ -1,0 +1,82 @@
+"""Where episodes are played: environments, prompts, memory and limits of a config, ready to use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ..agent import Collection, Episode, Job, Limits, Slots, WindowMemory, collect, style
+from ..agent.prompts import PromptStyle
+from ..envs import make
+from ..envs.contract import TextEnv
+from ..errors import BadSetting, UnknownName
+from ..policies.protocol import Policy
+from .config import AgentConfig, EnvConfig
+
+
+class Stage:
+    """Plays jobs with any policy; environments are kept between calls."""
+
+    def __init__(self, env: EnvConfig, agent: AgentConfig) -> None:
+        self.env, self.agent = env, agent
+        self.style: PromptStyle = style(
+            agent.prompt, reasoning=agent.reasoning, show_admissible=agent.show_admissible
+        )
+        self.limits = Limits(agent.max_steps, agent.max_prompt_tokens)
+        self.blocking = env.execution == "process"
+        self._scout: TextEnv | None = None
+        self._slots: Slots | None = None
+
+    @property
+    def scout(self) -> TextEnv:
+        """An environment that lists tasks; it plays no episode."""
+        if self._scout is None:
+            self._scout = make(self.env.name, **self.env.settings)
+        return self._scout
+
+    def tasks(self, split: str, limit: int = 0) -> list[str]:
+        """Task ids of a split, in the environment's fixed order; the first `limit` when it is not 0."""
+        if split not in self.scout.splits:
+            raise UnknownName(f"split of {self.env.name}", split, self.scout.splits)
+        tasks = list(self.scout.tasks(split))
+        if not tasks:
+            raise BadSetting(f"The split {split!r} of {self.env.name} has no tasks.")
+        return tasks[:limit] if limit else tasks
+
+    def play(
+        self, policy: Policy, jobs: Sequence[Job], on_episode: Callable[[Episode], None] | None = None
+    ) -> Collection:
+        """Play all jobs and wait for them."""
+        wanted = self.env.workers or (8 if self.blocking else len(jobs))
+        if self._slots is None or (not self.blocking and self._slots.limit < wanted):
+            self.close()
+            self._slots = Slots(self._make, wanted, blocking=self.blocking, max_reuse=self.env.max_reuse)
+        return asyncio.run(
+            collect(
+                jobs,
+                self._slots,
+                policy,
+                lambda: WindowMemory(self.agent.history_length),
+                style=self.style,
+                limits=self.limits,
+                attempts=self.env.attempts,
+                on_episode=on_episode,
+            )
+        )
+
+    def _make(self) -> TextEnv:
+        if not self.blocking:
+            return make(self.env.name, **self.env.settings)
+        from ..envs.supervised import SupervisedEnv
+
+        # One attempt: a failed episode is played again from its start, by `collect`.
+        env: TextEnv = SupervisedEnv(
+            self.env.name, self.env.settings, step_timeout=self.env.step_timeout, attempts=1
+        )
+        return env
+
+    def close(self) -> None:
+        """Close all environments."""
+        if self._slots is not None:
+            self._slots.close()
+            self._slots = None

@@ -1,0 +1,378 @@
+"""The training run: play, estimate, update; evaluate and save as it goes.
+
+from hgpo.training import load, train
+train(load("quickstart"), "runs/quickstart")
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import BadFile, BadSetting, NotFinite
+from ..estimate import estimate
+from ..evaluation.evaluate import make_panel, run_panel
+from ..evaluation.panels import Panel
+from ..files import write_text
+from ..policies.hf import HFPolicy, Sampling
+from ..policies.protocol import Request
+from ..steps import StepBatch
+from . import checkpoint
+from .batching import TrainRow
+from .checkpoint import TrainState
+from .config import Config, experiment_name
+from .distributed import World
+from .learner import Learner
+from .model import load_model, pick_device
+from .prepare import makes_start, prepare, start_folder
+from .provenance import provenance
+from .reporting import finish, write_rollouts
+from .rollout import Rollout, roll_out
+from .settings import as_dict, estimator_settings, read_config
+from .stage import Stage
+from .stopping import Stop, StopRequested
+from .tracking import Metrics, Screen, Trackers
+
+
+def train(
+    config: Config | None,
+    run: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    max_minutes: float | None = None,
+    quiet: bool = False,
+    stream: Any = None,
+) -> dict[str, Any]:
+    """Train as `config` says into the folder `run`; returns what `results.json` holds.
+
+    Args:
+        config: the settings; None with `resume` takes those of the run.
+        run: the run's folder, made if needed.
+        resume: continue the run in that folder from its last checkpoint (or start it).
+        max_minutes: stop before an iteration that would end after so many minutes; the run can be resumed.
+        quiet: print nothing.
+        stream: where progress goes (standard error by default).
+    """
+    folder = Path(run)
+    stored = folder / "config.json"
+    if stored.is_file():
+        if not resume:
+            raise BadSetting(
+                f"{folder} already holds a run. Continue it with --resume, or choose another folder with --run."
+            )
+        if config is None:
+            config = read_config(stored)
+    elif config is None:
+        raise BadFile(f"There is no run to resume in {folder}: {stored} is missing.")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    world = World(pick_device(config.device))
+    try:
+        with Stop(max_minutes) as stop:
+            screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
+            return _Run(config, folder, world, stop, screen).go()
+    finally:
+        world.close()
+
+
+class _Run:
+    """One run from start (or checkpoint) to end."""
+
+    def __init__(self, config: Config, folder: Path, world: World, stop: Stop, screen: Screen) -> None:
+        self.config, self.folder, self.world, self.stop, self.screen = config, folder, world, stop, screen
+        self.stage = Stage(config.env, config.agent)
+        self.estimator = estimator_settings(config)
+        self.metrics = Metrics(folder / "metrics.jsonl")
+        self.name = experiment_name(config)
+        self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
+        self.panels: dict[str, Panel] = {
+            split: make_panel(self.stage, split, config.eval.tasks)
+            for split in (config.eval.splits if config.eval.every else ())
+        }
+        self.before = 0.0
+        self.began = time.monotonic()
+
+    def go(self) -> dict[str, Any]:
+        """The whole run."""
+        if self.world.first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._describe()
+        self.world.barrier()
+        state = self._set_up()
+        trackers = Trackers(
+            self.config.track
+            if self.world.first
+            else replace(self.config.track, tensorboard=False, wandb=""),
+            self.folder,
+            self.name,
+            as_dict(self.config),
+        )
+        try:
+            state, why = self._loop(state, trackers)
+        finally:
+            trackers.close()
+            self.stage.close()
+        result = {
+            "name": self.name,
+            "ended": why,
+            "iterations": state.iteration,
+            "seconds": state.seconds,
+            "best_iteration": state.best_iteration,
+        }
+        if self.world.first:
+            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(self.config))
+            result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
+        return result
+
+    def _describe(self) -> None:
+        content = {
+            "name": self.name,
+            "config": as_dict(self.config),
+            "estimator": {"name": self.config.estimator.name, **self.estimator},
+            "panels": {split: panel.summary() for split, panel in self.panels.items()},
+            "training_tasks": len(self.tasks),
+            **provenance(),
+        }
+        write_text(self.folder / "config.json", json.dumps(content, indent=1) + "\n")
+
+    def _set_up(self) -> TrainState:
+        """Model, learner and, from the last checkpoint, where they stood."""
+        config = self.config
+        source = config.model.path
+        if makes_start(config):
+            folder = start_folder(self.folder)
+            if self.world.first:
+                prepare(config, self.stage, folder, self.world.device, self.screen)
+            self.world.barrier()
+            source = str(folder)
+        model, self.tokenizer = load_model(source, config.model, self.world.device)
+        self.learner = Learner(model, config, self.world, self.tokenizer.eos_token_id)
+        state = TrainState(0, 0, 0)
+        saved = checkpoint.list_checkpoints(self.folder)
+        if saved:
+            state, tensors = checkpoint.load(saved[-1])
+            self.learner.restore(tensors, state.updates)
+            self.screen.say(f"resuming after iteration {state.iteration}")
+        if self.world.first:
+            self.metrics.rewind(state.iteration if saved else -1)
+        self.before = state.seconds
+        count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
+        self.screen.say(
+            f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
+            f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
+        )
+        return state
+
+    def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
+        config, pace = self.config, 0.0
+        if state.iteration == 0 and not checkpoint.list_checkpoints(self.folder):
+            try:
+                row, state = self._first(state)
+            except StopRequested:
+                return state, "interrupted"
+            self._record(row, trackers)
+            self._save(state)
+        while state.iteration < config.iterations:
+            if self.world.any(self.stop.requested):
+                self._save_if_new(state)
+                return state, "interrupted"
+            if self.world.any(self.stop.out_of_time(pace)):
+                self._save_if_new(state)
+                return state, "out of time"
+            start = time.monotonic()
+            try:
+                row, state = self._iteration(state)
+            except StopRequested:
+                self._save_if_new(state)
+                return state, "interrupted"
+            pace = max(pace, time.monotonic() - start)
+            self._record(row, trackers)
+            if state.iteration % config.save_every == 0 or state.iteration == config.iterations:
+                self._save(state)
+        return state, "finished"
+
+    def _first(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
+        """The starting policy, evaluated: iteration 0."""
+        start = time.monotonic()
+        row: dict[str, Any] = {"iteration": 0}
+        found, state = self._evaluate(state, 0)
+        if found:
+            first = self.config.eval.splits[0]
+            row |= {"success": found[f"eval/{first}/success"], "return": found[f"eval/{first}/return"]}
+        row["seconds"] = time.monotonic() - start
+        return {**row, **found}, state
+
+    def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
+        """Play, estimate, update, perhaps evaluate."""
+        config, number = self.config, state.iteration + 1
+        clock = [time.monotonic()]
+        policy = self._policy(config.rollout.temperature)
+        done = [0]
+
+        def played(_: Any) -> None:
+            done[0] += 1
+            total = config.rollout.tasks * config.rollout.group_size // self.world.size
+            self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
+
+        found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
+        clock.append(time.monotonic())
+        batch = StepBatch.from_rows(found.rows)
+        result = estimate(batch, config.estimator.name, **self.estimator)
+        rows, kept = self._train_rows(found, result.advantages)
+        clock.append(time.monotonic())
+        self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
+        losses: dict[str, float] = {}
+        if rows:
+            try:
+                losses = self.learner.update(rows, config.seed * 1_000_003 + number)
+            except NotFinite as error:
+                path = self.folder / "not_finite.jsonl.gz"
+                if self.world.first:
+                    batch.with_columns(advantage=result.advantages).write(path)
+                raise NotFinite(f"{error} The batch is in {path}.") from None
+        clock.append(time.monotonic())
+        if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
+            write_rollouts(
+                self.folder,
+                batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
+                number,
+            )
+        state = replace(
+            state, iteration=number, cursor=state.cursor + config.rollout.tasks, updates=self.learner.updates
+        )
+        evaluated: dict[str, float] = {}
+        if config.eval.every and (number % config.eval.every == 0 or number == config.iterations):
+            evaluated, state = self._evaluate(state, number)
+        clock.append(time.monotonic())
+        seconds = clock[-1] - clock[0]
+        state = replace(state, seconds=self.before + time.monotonic() - self.began)
+        tokens = found.metrics["prompt_tokens"] + found.metrics["response_tokens"]
+        row = {
+            "iteration": number,
+            **found.metrics,
+            "seconds": seconds,
+            "seconds/rollout": clock[1] - clock[0],
+            "seconds/estimate": clock[2] - clock[1],
+            "seconds/update": clock[3] - clock[2],
+            "seconds/eval": clock[4] - clock[3],
+            "tokens_per_second": tokens / max(1e-9, clock[3] - clock[0]),
+            "rollout/padding_share": policy.counters.padded_tokens
+            / max(1, policy.counters.padded_tokens + policy.counters.prompt_tokens),
+            "filtered_groups": found.metrics["groups"] - kept,
+            "advantage/mean": float(np.mean(result.advantages)),
+            "advantage/std": float(np.std(result.advantages)),
+            "advantage/zero_share": float(np.mean(result.advantages == 0)),
+            **losses,
+            **{f"estimator/{key}": value for key, value in result.metrics.items()},
+            **evaluated,
+        }
+        return {key: _plain(value) for key, value in row.items()}, state
+
+    def _train_rows(self, found: Rollout, advantages: np.ndarray[Any, Any]) -> tuple[list[TrainRow], int]:
+        """The rows that are trained on, and how many groups they come from."""
+        settings = self.config.update
+        groups: dict[str, dict[str, float]] = {}
+        for row in found.rows:
+            members = groups.setdefault(row["task"], {})
+            members[row["trajectory"]] = members.get(row["trajectory"], 0.0) + row["reward"]
+        silent = {
+            name for name, members in groups.items() if max(members.values()) - min(members.values()) < 1e-9
+        }
+        leave_out = silent if settings.filter_groups else set()
+        scale = 1.0
+        if settings.normalise_advantages:
+            scale = math.sqrt(float(np.mean(np.square(advantages)))) or 1.0
+        rows = [
+            TrainRow(row["prompt_ids"], row["response_ids"], row["logprobs"], float(advantage) / scale)
+            for row, advantage in zip(found.rows, advantages)
+            if row["task"] not in leave_out and row["response_ids"]
+        ]
+        return rows, len(groups) - len(leave_out)
+
+    def _policy(self, temperature: float) -> HFPolicy:
+        config = self.config
+        executor = ThreadPoolExecutor(1, "hgpo-policy") if self.stage.blocking else None
+        sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
+        return _Stoppable(self.learner.actor, self.tokenizer, sampling, executor, self._check)
+
+    def _check(self) -> None:
+        # With several processes all must stop at the same place: the end of the iteration.
+        if self.world.size == 1:
+            self.stop.check()
+
+    def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
+        """Success on every panel; the first split decides which iteration is best."""
+        values: dict[str, float] = {}
+        if self.world.first:
+            for split, panel in self.panels.items():
+                self.screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
+                policy = self._policy(self.config.eval.temperature)
+                found = run_panel(
+                    self.stage, policy, panel, [self.config.eval.seed], self.config.eval.temperature
+                )
+                episodes = found.episodes[0]
+                values[f"eval/{split}/success"] = float(np.mean([one.success for one in episodes]))
+                values[f"eval/{split}/return"] = float(np.mean([one.reward for one in episodes]))
+                values[f"eval/{split}/score"] = float(np.mean([one.score for one in episodes]))
+                values[f"eval/{split}/steps"] = float(np.mean([len(one.steps) for one in episodes]))
+        values = self.world.gather(values)[0]
+        if values:
+            success = values[f"eval/{self.config.eval.splits[0]}/success"]
+            if success > state.best_success:
+                state = replace(state, best_iteration=iteration, best_success=success)
+        return values, state
+
+    def _save(self, state: TrainState) -> None:
+        tensors = self.learner.state()
+        if self.world.first:
+            checkpoint.save(
+                self.folder,
+                state,
+                tensors,
+                self.learner.actor,
+                self.tokenizer,
+                as_dict(self.config),
+                self.config.keep,
+            )
+        self.world.barrier()
+
+    def _save_if_new(self, state: TrainState) -> None:
+        saved = checkpoint.list_checkpoints(self.folder)
+        if not saved or int(saved[-1].name) != state.iteration:
+            self._save(state)
+
+    def _record(self, row: dict[str, Any], trackers: Trackers) -> None:
+        if self.world.first:
+            self.metrics.append(row)
+            trackers.log(row)
+        if "success" in row:
+            self.screen.iteration(row)
+
+
+class _Stoppable(HFPolicy):
+    """A policy that looks for Ctrl-C before every batch."""
+
+    def __init__(
+        self, model: Any, tokenizer: Any, sampling: Sampling, executor: Any, check: Callable[[], None]
+    ) -> None:
+        super().__init__(model, tokenizer, sampling, executor)
+        self.check = check
+
+    def answer(self, requests: Sequence[Request]) -> list[Any]:
+        self.check()
+        return super().answer(requests)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN; a metric without a value is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,137 @@
+"""The warm start: clone the environment's honest expert, so that learning starts from a policy that acts.
+
+A model made on the spot also gets its tokenizer here, from the words of the episodes that are cloned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..agent import Job
+from ..errors import BadSetting
+from ..policies.acting import ActingPolicy
+from ..seeds import derive, generator
+from .batching import TrainRow, micro_batches, tensors
+from .config import Config
+from .loss import token_logprobs
+from .stage import Stage
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One expert step to clone."""
+
+    prompt: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """What the expert did."""
+
+    steps: tuple[Demonstration, ...]
+    episodes: int
+    success: float
+    """The expert's own success."""
+
+
+def demonstrate(
+    stage: Stage,
+    config: Config,
+    make_expert: Callable[[], Any],
+    on_episode: Callable[[Any], None] | None = None,
+) -> Demonstrations:
+    """Let the expert play `warm.episodes` training tasks; only its successful episodes are cloned."""
+    tasks = stage.tasks(config.env.split, config.env.tasks)
+    order = generator("demonstrations", config.seed).permutation(len(tasks))
+    jobs = [
+        Job(
+            task := tasks[order[number % len(tasks)]],
+            f"{task}@{number}",
+            0,
+            derive(config.seed, "expert", number),
+        )
+        for number in range(config.warm.episodes)
+    ]
+    policy = ActingPolicy(make_expert, stage.style, config.warm.noise)
+    found = stage.play(policy, jobs, on_episode)
+    steps = tuple(
+        Demonstration(step.prompt, step.response)
+        for episode in found.episodes
+        if episode.success
+        for step in episode.steps
+        if (episode.name, step.index) not in policy.noisy
+    )
+    if not steps:
+        raise BadSetting(
+            f"The expert of {config.env.name} solved none of {len(jobs)} tasks within max_steps="
+            f"{config.agent.max_steps}; nothing can be cloned. Raise max_steps or set warm.episodes=0."
+        )
+    return Demonstrations(
+        steps, len(found.episodes), float(np.mean([episode.success for episode in found.episodes]))
+    )
+
+
+def as_rows(
+    steps: Sequence[Demonstration], encode: Callable[[str], Sequence[int]], tokenizer: Any
+) -> list[TrainRow]:
+    """Tokenised steps; every reply ends with the end token."""
+    return [
+        TrainRow(
+            list(encode(step.prompt)),
+            [*tokenizer.encode(step.reply, add_special_tokens=False), tokenizer.eos_token_id],
+            (),
+            1.0,
+        )
+        for step in steps
+    ]
+
+
+def clone(
+    model: Any, rows: Sequence[TrainRow], config: Config, pad_id: int, device: torch.device
+) -> Iterator[tuple[int, int, float]]:
+    """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
+    settings = config.warm
+    optimizer = torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=settings.lr,
+        weight_decay=0.01,
+        betas=(0.9, 0.98),
+    )
+    per_epoch = -(-len(rows) // settings.batch_rows)
+    total, number = per_epoch * settings.epochs, 0
+    model.train()
+    for epoch in range(settings.epochs):
+        # Rows of similar length share a batch (little padding), batches come in random order.
+        random = generator("clone", config.seed, epoch)
+        jitter = random.random(len(rows)) * 8
+        order = sorted(range(len(rows)), key=lambda i: rows[i].length + jitter[i])
+        parts = np.array_split(np.array(order), per_epoch)
+        for place in random.permutation(per_epoch):
+            part = parts[place].tolist()
+            count = sum(len(rows[i].response_ids) for i in part)
+            rise = min(1.0, (number + 1) / max(1, total // 20))
+            for group in optimizer.param_groups:
+                group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
+            optimizer.zero_grad(set_to_none=True)
+            value = 0.0
+            for batch in micro_batches(rows, part, config.update.micro_tokens):
+                tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
+                logs, _ = token_logprobs(model, tensor, 1.0)
+                loss = -(logs * tensor.response_mask).sum() / count
+                loss.backward()
+                value += float(loss.detach())
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            number += 1
+            yield number, total, value
+    model.eval()
+
+
+def _plain(row: TrainRow) -> TrainRow:
+    return TrainRow(row.prompt_ids, row.response_ids, [0.0] * len(row.response_ids), row.advantage)

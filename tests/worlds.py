@@ -1,0 +1,104 @@
+"""A small real environment for tests of training: fetch the asked fruit and hand it over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hgpo.envs import Observation, Transition, register
+
+FRUITS = ("apple", "pear", "plum", "fig", "lime", "kiwi")
+SHELVES = ("left", "middle", "right")
+
+
+class Fetch:
+    """Three shelves hold a fruit each; the asked one must be taken and then given.
+
+    A task id reads `fetch-<number>`; the number decides shelves and wish.
+    """
+
+    splits = ("train", "in-domain")
+
+    def __init__(self, tasks: int = 40) -> None:
+        self.count = tasks
+
+    def tasks(self, split: str) -> Sequence[str]:
+        start = {"train": 0, "in-domain": 10_000}[split]
+        return [f"fetch-{start + number}" for number in range(self.count)]
+
+    def reset(self, task: str, *, seed: int | None = None) -> Observation:
+        number = int(task.split("-")[1]) * 7919 % 100_003
+        first, stride = number % 6, (1, 5)[number // 6 % 2]
+        self.shelves = [FRUITS[(first + place * stride) % 6] for place in range(3)]
+        self.wish = self.shelves[number // 12 % 3]
+        self.hand, self.steps = "", 0
+        seen = ", ".join(f"{shelf} {fruit}" for shelf, fruit in zip(SHELVES, self.shelves))
+        text = f"you see {seen}. your task is to: bring {self.wish}"
+        return Observation(text, self._can(), {"task_type": "fetch"})
+
+    def _can(self) -> list[str]:
+        return ["give"] if self.hand else [f"take {shelf}" for shelf in SHELVES]
+
+    def step(self, action: str) -> Transition:
+        self.steps += 1
+        won = done = False
+        text = "nothing happens."
+        if action in self._can():
+            if action == "give":
+                won, done = self.hand == self.wish, True
+                text = "thanks." if won else "no."
+            else:
+                self.hand = self.shelves[SHELVES.index(action.split()[1])]
+                text = f"you hold {self.hand}."
+        return Transition(
+            text,
+            reward=10.0 if won else 0.0,
+            terminated=done,
+            truncated=self.steps >= 6 and not done,
+            admissible=self._can(),
+            success=won,
+            score=float(won),
+        )
+
+    def close(self) -> None:
+        pass
+
+    def expert(self) -> Expert:
+        return Expert()
+
+
+class Expert:
+    """Takes the asked fruit from its shelf and gives it; knows only what it reads."""
+
+    def reset(self, observation: Observation) -> None:
+        words = observation.text.replace(",", "").replace(".", "").split()
+        self.shelf = words[words.index(words[-1]) - 1]
+
+    def act(self, seen: Observation | Transition) -> str:
+        return "give" if "give" in seen.admissible else f"take {self.shelf}"
+
+
+register("fetch", Fetch)
+
+FETCH = [
+    "env=fetch",
+    "agent.prompt=compact",
+    "agent.max_steps=6",
+    "agent.max_prompt_tokens=96",
+    "agent.max_response_tokens=4",
+    "warm.episodes=40",
+    "warm.epochs=2",
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.intermediate=64",
+    "rollout.tasks=4",
+    "rollout.group_size=4",
+    "rollout.keep_every=1",
+    "eval.tasks=20",
+    "eval.every=2",
+    "iterations=3",
+    "save_every=1",
+    "device=cpu",
+    "threads=1",
+]
+"""Settings that make `quickstart` a run of a few seconds in this world."""
