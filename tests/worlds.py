@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hgpo.envs import Observation, Transition, register
+from hgpo.envs import Observation, Transition
 
 FRUITS = ("apple", "pear", "plum", "fig", "lime", "kiwi")
 SHELVES = ("left", "middle", "right")
@@ -77,10 +77,8 @@ class Expert:
         return "give" if "give" in seen.admissible else f"take {self.shelf}"
 
 
-register("fetch", Fetch)
-
 FETCH = [
-    "env=fetch",
+    "env=tests.worlds:Fetch",
     "agent.prompt=compact",
     "agent.max_steps=6",
     "agent.max_prompt_tokens=96",

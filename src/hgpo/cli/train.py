@@ -20,7 +20,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="PRESET|key=value", help="a preset (default: quickstart), then settings"
     )
-    parser.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
+    # Two names: torchrun cannot pass on an option that starts one of its own (--run-path).
+    parser.add_argument(
+        "--run",
+        "--folder",
+        dest="folder",
+        metavar="FOLDER",
+        help="where everything is written (default: runs/<preset>/<name>); under torchrun say --folder",
+    )
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="RUN", help="continue the run in this folder (or in --run)"
     )
@@ -40,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     words = list(args.words)
     preset = words.pop(0) if words and "=" not in words[0] else None
-    folder = args.run or args.resume or None
+    folder = args.folder or args.resume or None
     resume = args.resume is not None
     if resume and folder is None:
         raise BadSetting("--resume needs the folder of the run: hgpo train --resume RUN.")

@@ -14,7 +14,7 @@ class EnvConfig:
     """The environment and how it is run."""
 
     name: str = "household"
-    """Registered name of the environment."""
+    """Registered name of the environment, or `module:Class`."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the environment itself, for example `size = "tiny"` or `data = "..."`."""
     split: str = "train"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ..agent import Collection, Episode, Job, Limits, Slots, WindowMemory, collect, style
 from ..agent.prompts import PromptStyle
-from ..envs import make
 from ..envs.contract import TextEnv
+from ..envs.worker import build
 from ..errors import BadSetting, UnknownName
 from ..policies.protocol import Policy
 from .config import AgentConfig, EnvConfig
@@ -31,7 +31,7 @@ class Stage:
     def scout(self) -> TextEnv:
         """An environment that lists tasks; it plays no episode."""
         if self._scout is None:
-            self._scout = make(self.env.name, **self.env.settings)
+            self._scout = build(self.env.name, self.env.settings)
         return self._scout
 
     def tasks(self, split: str, limit: int = 0) -> list[str]:
@@ -66,7 +66,7 @@ class Stage:
 
     def _make(self) -> TextEnv:
         if not self.blocking:
-            return make(self.env.name, **self.env.settings)
+            return build(self.env.name, self.env.settings)
         from ..envs.supervised import SupervisedEnv
 
         # One attempt: a failed episode is played again from its start, by `collect`.
