@@ -137,7 +137,8 @@ def pick(
         logs = torch.log_softmax(logits / temperature, dim=-1)
         # float64: over 150,000 tokens a float32 running sum loses the tail.
         mass = logs.double().exp().cumsum(-1)
-        target = uniforms.double()[:, None] * mass[:, -1:]
+        total = mass[:, -1:]
+        # Strictly below the total, so that the token found has a probability above zero.
+        target = torch.minimum(uniforms.double()[:, None] * total, torch.nextafter(total, total * 0))
         tokens = torch.searchsorted(mass, target, right=True).squeeze(-1)
-        tokens = tokens.clamp_max(logits.shape[-1] - 1)
     return tokens, logs.gather(-1, tokens[:, None]).squeeze(-1)

@@ -97,6 +97,8 @@ class WarmConfig:
     """Peak learning rate, decayed linearly to a tenth."""
     batch_rows: int = 64
     """Steps per update."""
+    prompt_weight: float = 0.0
+    """Weight of predicting the prompt's own words as well; it teaches a model made from nothing to read."""
     noise: float = 0.0
     """Share of the expert's steps at which a random admissible command is played instead (and not cloned), so
     that the clone also sees how to come back from a mistake."""

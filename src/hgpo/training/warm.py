@@ -16,7 +16,7 @@ from ..agent import Job
 from ..errors import BadSetting
 from ..policies.acting import ActingPolicy
 from ..seeds import derive, generator
-from .batching import TrainRow, micro_batches, tensors
+from .batching import MicroBatch, TrainRow, micro_batches, tensors
 from .config import Config
 from .loss import token_logprobs
 from .stage import Stage
@@ -120,17 +120,39 @@ def clone(
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
             optimizer.zero_grad(set_to_none=True)
             value = 0.0
+            words = sum(len(rows[i].prompt_ids) - 1 for i in part)
             for batch in micro_batches(rows, part, config.update.micro_tokens):
                 tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
-                logs, _ = token_logprobs(model, tensor, 1.0)
-                loss = -(logs * tensor.response_mask).sum() / count
-                loss.backward()
+                replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
+                loss = -replies / count
                 value += float(loss.detach())
+                if prompts is not None:
+                    loss = loss - settings.prompt_weight * prompts / max(1, words)
+                loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             number += 1
             yield number, total, value
     model.eval()
+
+
+def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Summed log-likelihood of the replies and, if asked for, of the prompts' own words."""
+    if not prompts:
+        logs, _ = token_logprobs(model, batch, 1.0)
+        return (logs * batch.response_mask).sum(), None
+    output = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=batch.position_ids,
+        use_cache=False,
+    )
+    logs = torch.log_softmax(output.logits[:, :-1].float(), dim=-1)
+    chosen = logs.gather(-1, batch.input_ids[:, 1:, None]).squeeze(-1)
+    width = batch.reply_width
+    # A prompt's word counts when the word before it is real too.
+    known = (batch.attention_mask[:, 1:-width] * batch.attention_mask[:, : -width - 1]).float()
+    return (chosen[:, -width:] * batch.response_mask).sum(), (chosen[:, :-width] * known).sum()
 
 
 def _plain(row: TrainRow) -> TrainRow:
