@@ -47,7 +47,7 @@ test-slow: $(READY) test-alfworld
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
 train: $(READY)
-	@echo "Training is not part of this version yet; 'hgpo advantages --help' is."
+	$(BIN)/hgpo train quickstart --run runs/quickstart
 
 clean:
 	rm -rf $(VENV) $(ALFWORLD) build dist .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from hgpo.envs import Observation, Transition
 
@@ -75,6 +79,36 @@ class Expert:
 
     def act(self, seen: Observation | Transition) -> str:
         return "give" if "give" in seen.admissible else f"take {self.shelf}"
+
+
+class Flaky(Fetch):
+    """A `Fetch` that breaks on every third task, `times` times each; the folder `marks` remembers across processes.
+
+    `mode`: `kill` ends the process the hard way, `hang` never answers, `raise` raises.
+    """
+
+    def __init__(self, marks: str, mode: str, times: int = 1, tasks: int = 40) -> None:
+        super().__init__(tasks)
+        self.marks, self.mode, self.times = Path(marks), mode, times
+
+    def reset(self, task: str, *, seed: int | None = None) -> Observation:
+        self.task = task
+        return super().reset(task, seed=seed)
+
+    def step(self, action: str) -> Transition:
+        if int(self.task.split("-")[1]) % 3 == 0:
+            for number in range(self.times):
+                try:
+                    # Exclusive creation: exactly one process gets each mark.
+                    (self.marks / f"{self.task}.{number}").touch(exist_ok=False)
+                except FileExistsError:
+                    continue
+                if self.mode == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if self.mode == "hang":
+                    time.sleep(3600)
+                raise RuntimeError("the world fell over")
+        return super().step(action)
 
 
 FETCH = [

@@ -38,7 +38,13 @@ def test_what_is_sent_for_a_malformed_reply_is_short_and_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("action", "fits"),
-    [("search[shoes]", True), ("search[ ]", False), ("search[", False), ("click[buy now]", True), ("buy", False)],
+    [
+        ("search[shoes]", True),
+        ("search[ ]", False),
+        ("search[", False),
+        ("click[buy now]", True),
+        ("buy", False),
+    ],
 )
 def test_templates(action: str, fits: bool) -> None:
     assert is_admissible(action, ["search[...]", "click[buy now]"]) is fits

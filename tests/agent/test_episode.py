@@ -60,7 +60,9 @@ def test_no_request_after_the_end() -> None:
     policy = Counting()
     slots = Slots(Fetch, 4, blocking=False)
     jobs = [Job(f"fetch-{n}", f"fetch-{n}", 0, n) for n in range(10)]
-    found = asyncio.run(collect(jobs, slots, policy, lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100)))
+    found = asyncio.run(
+        collect(jobs, slots, policy, lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100))
+    )
     assert len(policy.requests) == sum(len(one.steps) for one in found.episodes) == 20
     assert [one.task for one in found.episodes] == [job.task for job in jobs], "order of the jobs"
     assert len(slots.idle) <= 4
@@ -105,7 +107,9 @@ def test_failed_episodes_are_played_again_then_their_group_is_dropped() -> None:
     slots = Slots(Breaks, 8, blocking=False)
     jobs = [Job(f"fetch-{n}", f"fetch-{n}", index, 100 * n + index) for n in range(4) for index in range(3)]
     found = asyncio.run(
-        collect(jobs, slots, Counting(), lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100), attempts=3)
+        collect(
+            jobs, slots, Counting(), lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100), attempts=3
+        )
     )
     assert found.dropped == ("fetch-2",)
     assert {one.group for one in found.episodes} == {"fetch-0", "fetch-1", "fetch-3"}

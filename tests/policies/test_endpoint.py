@@ -34,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"try later")
             return
         words = body["messages"][0]["content"].split()
-        answer = {"choices": [{"message": {"content": f"<action>{words[-1]}</action>"}, "finish_reason": "stop"}]}
+        answer = {
+            "choices": [{"message": {"content": f"<action>{words[-1]}</action>"}, "finish_reason": "stop"}]
+        }
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())

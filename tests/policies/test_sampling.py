@@ -29,7 +29,9 @@ def model() -> torch.nn.Module:
 PROMPTS = [[5, 6, 7], [3], [9, 8, 7, 6, 5, 4], [2, 2]]
 
 
-def draw(model: torch.nn.Module, which: list[int], temperature: float = 1.0) -> list[tuple[list[int], list[float]]]:
+def draw(
+    model: torch.nn.Module, which: list[int], temperature: float = 1.0
+) -> list[tuple[list[int], list[float]]]:
     found = sample(
         model,
         [PROMPTS[i] for i in which],
@@ -80,7 +82,9 @@ def test_frequencies_follow_the_probabilities() -> None:
     logits = torch.log(torch.tensor([0.5, 0.3, 0.15, 0.05])).repeat(20_000, 1)
     uniforms = torch.from_numpy(np.random.default_rng(0).random(20_000))
     tokens, logs = pick(logits, uniforms, 1.0)
-    assert torch.bincount(tokens, minlength=4).div(20_000).tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.01)
+    assert torch.bincount(tokens, minlength=4).div(20_000).tolist() == pytest.approx(
+        [0.5, 0.3, 0.15, 0.05], abs=0.01
+    )
     assert torch.allclose(logs, logits.gather(-1, tokens[:, None]).squeeze(-1), atol=1e-6)
 
 

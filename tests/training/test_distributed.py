@@ -21,7 +21,10 @@ ENVIRONMENT = {
 }
 
 
-@pytest.mark.parametrize("extra", [("update.aggregate=token-mean",), ("update.aggregate=step-mean", "update.old_logprobs=recomputed")])
+@pytest.mark.parametrize(
+    "extra",
+    [("update.aggregate=token-mean",), ("update.aggregate=step-mean", "update.old_logprobs=recomputed")],
+)
 @pytest.mark.slow
 def test_two_processes_equal_one(tmp_path: Path, extra: tuple[str, ...]) -> None:
     settings = [*FETCH, "iterations=2", "update.kl_coef=0.05", "lr=1e-3", "rollout.tasks=3", *extra]

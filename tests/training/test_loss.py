@@ -26,7 +26,9 @@ def some_rows(count: int, seed: int = 0) -> list[TrainRow]:
     for _ in range(count):
         prompt = random.integers(1, 20, random.integers(2, 12)).tolist()
         reply = random.integers(0, 20, random.integers(1, 6)).tolist()
-        rows.append(TrainRow(prompt, reply, (-random.random(len(reply)) * 3).tolist(), float(random.normal())))
+        rows.append(
+            TrainRow(prompt, reply, (-random.random(len(reply)) * 3).tolist(), float(random.normal()))
+        )
     return rows
 
 
@@ -48,7 +50,9 @@ def test_logprobs_do_not_depend_on_padding(model: torch.nn.Module, temperature: 
     found, _ = token_logprobs(model, batch, temperature)
     for place, row in enumerate(rows):
         size = len(row.response_ids)
-        assert found[place, :size].tolist() == pytest.approx(literal_logprobs(model, row, temperature), abs=1e-4)
+        assert found[place, :size].tolist() == pytest.approx(
+            literal_logprobs(model, row, temperature), abs=1e-4
+        )
         assert batch.response_mask[place].sum() == size
 
 
@@ -78,7 +82,9 @@ def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, 
     assert float(loss) == pytest.approx(literal_loss(model, rows, goal), abs=1e-4)
 
 
-def gradient(model: torch.nn.Module, rows: list[TrainRow], parts: list[list[int]], goal: Objective) -> torch.Tensor:
+def gradient(
+    model: torch.nn.Module, rows: list[TrainRow], parts: list[list[int]], goal: Objective
+) -> torch.Tensor:
     model.zero_grad()
     whole = tensors(rows, 0, "cpu")
     normaliser = float(token_weights(whole, goal.aggregate).sum())

@@ -46,12 +46,28 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_what_it_promises(whole: Path) -> None:
     names = {path.name for path in whole.iterdir()}
-    expected = {"config.json", "metrics.jsonl", "rollouts", "checkpoints", "model", "results.json", "curves.png"}
+    expected = {
+        "config.json",
+        "metrics.jsonl",
+        "rollouts",
+        "checkpoints",
+        "model",
+        "results.json",
+        "curves.png",
+    }
     assert expected <= names
     rows = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
     assert [row["iteration"] for row in rows] == [0, 1, 2, 3]
     for row in rows[1:]:
-        assert {"success", "return", "seconds", "seconds/rollout", "loss/policy", "grad_norm", "kl_old"} <= row.keys()
+        assert {
+            "success",
+            "return",
+            "seconds",
+            "seconds/rollout",
+            "loss/policy",
+            "grad_norm",
+            "kl_old",
+        } <= row.keys()
         assert row["dropped_groups"] == 0
     assert "eval/in-domain/success" in rows[0]
     assert "eval/in-domain/success" in rows[3]
@@ -88,7 +104,10 @@ def test_resuming_from_every_checkpoint_gives_the_same_weights(whole: Path, tmp_
     train(load("quickstart", [*SETTINGS, "iterations=2"]), run, quiet=True, resume=True)
     train(load("quickstart", SETTINGS), run, quiet=True, resume=True)
     assert_equal(weights(whole), weights(run))
-    ours, theirs = ([json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()] for one in (run, whole))
+    ours, theirs = (
+        [json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()]
+        for one in (run, whole)
+    )
     assert [row["success"] for row in ours] == [row["success"] for row in theirs]
 
 

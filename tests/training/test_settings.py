@@ -33,14 +33,25 @@ def test_published_hyperparameters(preset: str, steps: int, mode: str) -> None:
     assert config.estimator.settings["mode"] == mode
     assert (config.estimator.gamma, config.update.lr, config.update.kl_coef) == (0.95, 1e-6, 0.01)
     assert (config.iterations, config.eval.temperature, config.rollout.temperature) == (160, 0.4, 1.0)
-    assert (config.update.invalid_penalty, config.update.dual_clip, config.update.aggregate) == (0.1, 3.0, "token-mean")
+    assert (config.update.invalid_penalty, config.update.dual_clip, config.update.aggregate) == (
+        0.1,
+        3.0,
+        "token-mean",
+    )
     assert experiment_name(config) == "k2_hgpo_length_alpha1.0_baseGroup_False"
 
 
 def test_published_names_work_at_the_top() -> None:
     config = load(
         "quickstart",
-        ["mode=mean_norm", "weight_type=uniform", "length_weight_alpha=2", "base_group=True", "history_length=4", "group_size=5"],
+        [
+            "mode=mean_norm",
+            "weight_type=uniform",
+            "length_weight_alpha=2",
+            "base_group=True",
+            "history_length=4",
+            "group_size=5",
+        ],
     )
     assert estimator_settings(config) == {
         "depth": 4,

@@ -34,14 +34,16 @@ def draw_run(rows: Sequence[Mapping[str, Any]], path: Path, title: str) -> bool:
         points = [(row["iteration"], 100 * row[name]) for row in rows if name in row]
         left.plot(*zip(*points), marker="o", label=name.split("/")[1])
     left.set(xlabel="iteration", ylabel="success (%)", ylim=(0, 100), title=title)
-    left.legend(loc="lower right", fontsize=8)
+    if played:
+        left.legend(loc="lower right", fontsize=8)
     left.grid(alpha=0.3)
     for name in ("entropy", "inadmissible_share", "malformed_share", "clip_share"):
         points = [(row["iteration"], row[name]) for row in rows if name in row]
         if points:
             right.plot(*zip(*points), label=name)
     right.set(xlabel="iteration", title="health")
-    right.legend(fontsize=8)
+    if right.lines:
+        right.legend(fontsize=8)
     right.grid(alpha=0.3)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..agent import Job
+from ..envs.registry import BUILT_IN
 from ..errors import BadSetting
 from ..policies.acting import ActingPolicy, RandomActor
 from ..policies.hf import HFPolicy, Sampling
@@ -66,11 +67,11 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
 
 
 def expert(stage: Stage) -> Callable[[], Any]:
-    """A maker of fresh experts: the environment's own `expert()`, or the household expert for its worlds."""
+    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
     make = getattr(stage.scout, "expert", None)
     if callable(make):
         return make  # type: ignore[no-any-return]
-    if stage.env.name in ("household", "alfworld"):
+    if stage.env.name in BUILT_IN:
         from ..policies.scripted import scripted
 
         return lambda: scripted("expert")
