@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from ..worlds import Expert, Fetch
 
 from hgpo import StepBatch
 from hgpo.agent import Job, Limits, Slots, WindowMemory, collect, rows, run_episode, style
@@ -14,6 +13,8 @@ from hgpo.envs import Observation, Transition
 from hgpo.errors import BadSetting, EnvironmentFailed
 from hgpo.policies.acting import ActingPolicy
 from hgpo.policies.protocol import Reply, Request
+
+from ..worlds import Expert, Fetch
 
 COMPACT = style("compact")
 

@@ -26,14 +26,16 @@ class Actor(Protocol):
 class ActingPolicy:
     """One fresh `Actor` per episode; its commands are wrapped in the form that the style asks for.
 
-    With `noise`, that share of the steps plays a random admissible command instead; `noisy` remembers which,
-    so that nobody clones them.
+    With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
+    was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
+    the actor does after them is worth cloning.
     """
 
     def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
         self.make, self.style, self.noise = make, style, noise
         self.actors: dict[str, Actor] = {}
         self.noisy: set[tuple[str, int]] = set()
+        self.earlier: dict[str, set[str]] = {}
 
     def encode(self, prompt: str) -> Sequence[int]:
         """Scripts have no tokens."""
@@ -48,14 +50,19 @@ class ActingPolicy:
         action = self.actors[request.episode].act(seen)
         if self.noise > 0 and request.admissible:
             random = generator("noise", request.seed)
+            before = self.earlier.setdefault(request.episode, set())
             if random.random() < self.noise:
-                action = request.admissible[int(random.integers(len(request.admissible)))]
+                past = sorted(before.difference(request.admissible))
+                choices = past if past and random.random() < 0.5 else request.admissible
+                action = choices[int(random.integers(len(choices)))]
                 self.noisy.add((request.episode, request.step))
+            before.update(request.admissible)
         return Reply(self.style.reply(action))
 
     def finish(self, episode: str) -> None:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
+        self.earlier.pop(episode, None)
 
 
 class RandomActor:

@@ -1,0 +1,139 @@
+"""Rollout speed: steps per second through the real episode runner, and where the time goes.
+
+    python benchmarks/rollout.py                                        # the quick start's world and model, this CPU
+    python benchmarks/rollout.py --device cuda --model-shape qwen2.5-1.5b --prompt-style household --episodes 128
+
+A model made here is random, so episodes run to their step limit; with --model FOLDER (a trained one) they end when they
+end. Generation for finished episodes is counted and must be 0. The decoding limit is the time to read the weights once
+per token and batch at the measured copy rate. Prints a table and one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+from train import SHAPES, make, synchronise
+
+from hgpo.agent import Job
+from hgpo.policies.hf import HFPolicy, Sampling
+from hgpo.policies.protocol import Reply, Request
+from hgpo.training.config import AgentConfig, EnvConfig, ModelConfig
+from hgpo.training.model import load_model
+from hgpo.training.stage import Stage
+from hgpo.training.tokens import make_tokenizer
+
+
+class Timed(HFPolicy):
+    """Counts requests per episode and the time spent generating."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.seconds = 0.0
+        self.finished: set[str] = set()
+        self.for_finished = 0
+        self.asked: Counter[str] = Counter()
+
+    def answer(self, requests: list[Request]) -> list[Reply]:
+        self.for_finished += sum(one.episode in self.finished for one in requests)
+        self.asked.update(one.episode for one in requests)
+        start = time.perf_counter()
+        replies = super().answer(requests)
+        synchronise(next(self.model.parameters()).device)
+        self.seconds += time.perf_counter() - start
+        return replies
+
+    def finish(self, episode: str) -> None:
+        self.finished.add(episode)
+
+
+def copy_rate(device: torch.device) -> float:
+    """Measured bytes read per second of a large copy."""
+    data = torch.empty(2**30 if device.type == "cuda" else 2**27, dtype=torch.uint8, device=device)
+    target = torch.empty_like(data)
+    best = float("inf")
+    for _ in range(5):
+        synchronise(device)
+        start = time.perf_counter()
+        target.copy_(data)
+        synchronise(device)
+        best = min(best, time.perf_counter() - start)
+    return 2 * len(data) / best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model-shape", choices=SHAPES, default="tiny")
+    parser.add_argument("--model", help="folder of a trained model, in place of --model-shape")
+    parser.add_argument("--size", default="tiny", help="size of the houses")
+    parser.add_argument("--prompt-style", default="compact")
+    parser.add_argument("--episodes", type=int, default=64)
+    parser.add_argument("--max-steps", type=int, default=20)
+    parser.add_argument("--max-new-tokens", type=int, default=8)
+    parser.add_argument("--batch-tokens", type=int, default=0, help="default: 4096 on CPU, 524288 on a GPU")
+    parser.add_argument("--threads", type=int, default=0)
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    device = torch.device(args.device)
+    half = device.type == "cuda"
+    dtype = "bfloat16" if half else "float32"
+    if args.model:
+        model, tokenizer = load_model(args.model, ModelConfig(dtype=dtype), device)
+    else:
+        model = make(args.model_shape, device, getattr(torch, dtype))
+    model.eval()
+    stage = Stage(
+        EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
+        AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
+    )
+    tasks = stage.tasks("train", args.episodes)
+    if not args.model:
+        words = " ".join(stage.scout.reset(task).text for task in tasks)
+        tokenizer = make_tokenizer([words], "bpe", min(model.config.vocab_size, 2000 if half else 320))
+    sampling = Sampling(1.0, args.max_new_tokens, args.batch_tokens or (524288 if half else 4096))
+    # A few steps first: kernels are chosen and memory is taken on the first calls.
+    warm = Stage(stage.env, AgentConfig(args.prompt_style, False, True, 2, 2, 4096, args.max_new_tokens))
+    warm.play(Timed(model, tokenizer, sampling), [Job(task, task, 0, 1) for task in tasks])
+    policy = Timed(model, tokenizer, sampling)
+    start = time.perf_counter()
+    found = stage.play(policy, [Job(task, task, 0, number) for number, task in enumerate(tasks)])
+    seconds = time.perf_counter() - start
+    steps = sum(len(one.steps) for one in found.episodes)
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    decode_steps = policy.counters.batches * args.max_new_tokens
+    limit = decode_steps * weights / copy_rate(device)
+    result = {
+        "benchmark": "rollout",
+        "device": torch.cuda.get_device_name() if half else "cpu",
+        "threads": torch.get_num_threads(),
+        "shape": args.model or args.model_shape,
+        "episodes": len(found.episodes),
+        "steps": steps,
+        "seconds": seconds,
+        "steps_per_second": steps / seconds,
+        "seconds_generating": policy.seconds,
+        "seconds_environment_and_prompts": seconds - policy.seconds,
+        "prompt_tokens": policy.counters.prompt_tokens,
+        "new_tokens": policy.counters.new_tokens,
+        "new_tokens_per_second": policy.counters.new_tokens / policy.seconds,
+        "prompt_padding_share": policy.counters.padded_tokens
+        / (policy.counters.padded_tokens + policy.counters.prompt_tokens),
+        "requests_for_finished_episodes": policy.for_finished,
+        "requests_per_step": sum(policy.asked.values()) / steps,
+        "weight_reading_limit_seconds": limit,
+    }
+    for name, value in result.items():
+        print(f"{name:<34} {value:,.3f}" if isinstance(value, float) else f"{name:<34} {value}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
