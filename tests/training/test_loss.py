@@ -143,5 +143,4 @@ def test_minibatches_use_every_row_once(updates: int, rows: int, expected: int) 
 def test_micro_batches_respect_the_budget() -> None:
     rows = some_rows(50)
     for batch in micro_batches(rows, range(50), 60):
-        width = max(len(rows[i].prompt_ids) for i in batch) + max(len(rows[i].response_ids) for i in batch)
-        assert width * len(batch) <= 60
+        assert max(rows[i].length for i in batch) * len(batch) <= 60

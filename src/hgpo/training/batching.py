@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..policies.sampling import left_pad
 from ..seeds import generator
 
 
@@ -31,14 +30,20 @@ class TrainRow:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Tensors of one forward pass: prompts end together, replies start together.
+    """Tensors of one forward pass.
 
-    Sequence layout [rows, prompt width + reply width]: padding, prompt | reply, padding.
+    Each row is prompt, reply, padding. Padding comes last, where no real token can see it under causal attention, so
+    the pass needs no attention mask and may use the fastest kernels.
     """
 
     input_ids: torch.Tensor
-    attention_mask: torch.Tensor
-    position_ids: torch.Tensor
+    """[rows, width]"""
+    prompt_mask: torch.Tensor
+    """[rows, width]; 1.0 on the tokens of the prompt."""
+    places: torch.Tensor
+    """[rows, reply width] position whose logits predict each reply token."""
+    kept: tuple[int, int]
+    """First and last + 1 of all such positions: logits are made for these alone."""
     response_ids: torch.Tensor
     """[rows, reply width]"""
     response_mask: torch.Tensor
@@ -47,13 +52,6 @@ class MicroBatch:
     """[rows, reply width]"""
     advantages: torch.Tensor
     """[rows]"""
-    weights: torch.Tensor
-    """[rows]; 1.0 for real rows, 0.0 for padding rows."""
-
-    @property
-    def reply_width(self) -> int:
-        """Width of the reply part."""
-        return int(self.response_ids.shape[1])
 
 
 def minibatches(
@@ -76,16 +74,13 @@ def micro_batches(rows: Sequence[TrainRow], indices: Sequence[int], token_budget
     """
     order = sorted(indices, key=lambda i: (-rows[i].length, i))
     result: list[list[int]] = []
-    prompt = reply = 0
-    for index in order:
-        row = rows[index]
-        wider = max(prompt, len(row.prompt_ids)), max(reply, len(row.response_ids))
-        if result and (len(result[-1]) + 1) * sum(wider) <= token_budget:
+    width = 0
+    for index in order:  # longest first, so the first row of a pass decides its width
+        if result and (len(result[-1]) + 1) * width <= token_budget:
             result[-1].append(index)
-            prompt, reply = wider
         else:
             result.append([index])
-            prompt, reply = len(row.prompt_ids), len(row.response_ids)
+            width = rows[index].length
     return result
 
 
@@ -113,29 +108,36 @@ def tensors(rows: Sequence[TrainRow], pad_id: int, device: Any) -> MicroBatch:
     weight = 1.0
     if not rows:
         rows, weight = [TrainRow([pad_id], [pad_id], [0.0], 0.0)], 0.0
-    prompts, prompt_mask = left_pad([row.prompt_ids for row in rows], pad_id, "cpu")
-    width = max(len(row.response_ids) for row in rows)
-    replies = np.full((len(rows), width), pad_id, dtype=np.int64)
-    mask = np.zeros((len(rows), width), dtype=np.float32)
-    old = np.zeros((len(rows), width), dtype=np.float32)
+    count, width = len(rows), max(row.length for row in rows)
+    reply_width = max(len(row.response_ids) for row in rows)
+    ids = np.full((count, width), pad_id, dtype=np.int64)
+    prompts = np.zeros((count, width), dtype=np.float32)
+    replies = np.full((count, reply_width), pad_id, dtype=np.int64)
+    mask = np.zeros((count, reply_width), dtype=np.float32)
+    old = np.zeros((count, reply_width), dtype=np.float32)
+    starts = np.array([len(row.prompt_ids) - 1 for row in rows])
     for place, row in enumerate(rows):
         size = len(row.response_ids)
+        ids[place, : row.length] = [*row.prompt_ids, *row.response_ids]
+        prompts[place, : len(row.prompt_ids)] = weight
         replies[place, :size] = row.response_ids
         mask[place, :size] = weight
         old[place, :size] = row.logprobs
-    response = torch.from_numpy(replies)
-    attention = torch.cat([prompt_mask, torch.from_numpy((mask > 0).astype(np.int64))], dim=1)
-    if weight == 0.0:
-        attention = torch.ones_like(attention)
+    # The last position of a row predicts nothing; places beyond it belong to masked tokens.
+    places = np.minimum(starts[:, None] + np.arange(reply_width), width - 2)
+
+    def put(array: np.ndarray[Any, Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
     return MicroBatch(
-        input_ids=torch.cat([prompts, response], dim=1).to(device),
-        attention_mask=attention.to(device),
-        position_ids=(attention.cumsum(1) - 1).clamp_min(0).to(device),
-        response_ids=response.to(device),
-        response_mask=torch.from_numpy(mask).to(device),
-        old_logprobs=torch.from_numpy(old).to(device),
-        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32, device=device),
-        weights=torch.full((len(rows),), weight, device=device),
+        input_ids=put(ids),
+        prompt_mask=put(prompts),
+        places=put(places),
+        kept=(int(places.min()), int(places.max()) + 1),
+        response_ids=put(replies),
+        response_mask=put(mask),
+        old_logprobs=put(old),
+        advantages=put(np.array([row.advantage for row in rows], dtype=np.float32)),
     )
 
 
@@ -145,8 +147,5 @@ def padding_share(rows: Sequence[TrainRow], batches: Sequence[Sequence[int]]) ->
     for batch in batches:
         if batch:
             real += sum(rows[i].length for i in batch)
-            width = max(len(rows[i].prompt_ids) for i in batch) + max(
-                len(rows[i].response_ids) for i in batch
-            )
-            everything += width * len(batch)
+            everything += max(rows[i].length for i in batch) * len(batch)
     return real, everything

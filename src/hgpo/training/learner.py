@@ -72,6 +72,7 @@ class Learner:
             lr=update.lr,
             betas=(update.betas[0], update.betas[1]),
             weight_decay=update.weight_decay,
+            fused=True if world.device.type == "cuda" else None,
         )
         self.updates = 0
 

@@ -33,14 +33,14 @@ def token_logprobs(
 
     Logits are made for the reply's positions only: over a large vocabulary they are what fills the memory.
     """
+    first, last = batch.kept
     output = model(
         input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        position_ids=batch.position_ids,
         use_cache=False,
-        logits_to_keep=batch.reply_width + 1,
+        logits_to_keep=torch.arange(first, last, device=batch.input_ids.device),
     )
-    logits = output.logits[:, :-1].float()
+    rows = torch.arange(len(batch.places), device=batch.places.device)[:, None]
+    logits = output.logits[rows, batch.places - first].float()
     if temperature > 0:
         logits = logits / temperature
     logs = torch.log_softmax(logits, dim=-1)

@@ -141,18 +141,11 @@ def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Ten
     if not prompts:
         logs, _ = token_logprobs(model, batch, 1.0)
         return (logs * batch.response_mask).sum(), None
-    output = model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        position_ids=batch.position_ids,
-        use_cache=False,
-    )
+    output = model(input_ids=batch.input_ids, use_cache=False)
     logs = torch.log_softmax(output.logits[:, :-1].float(), dim=-1)
     chosen = logs.gather(-1, batch.input_ids[:, 1:, None]).squeeze(-1)
-    width = batch.reply_width
-    # A prompt's word counts when the word before it is real too.
-    known = (batch.attention_mask[:, 1:-width] * batch.attention_mask[:, : -width - 1]).float()
-    return (chosen[:, -width:] * batch.response_mask).sum(), (chosen[:, :-width] * known).sum()
+    replies = (chosen.gather(1, batch.places) * batch.response_mask).sum()
+    return replies, (chosen * batch.prompt_mask[:, 1:]).sum()
 
 
 def _plain(row: TrainRow) -> TrainRow:
