@@ -94,3 +94,14 @@ class NotFinite(HgpoError):
 
 class EndpointFailed(HgpoError):
     """A model server that did not answer, or answered with an error, after all attempts."""
+
+
+class OutOfMemory(HgpoError):
+    """The device has too little memory for the settings."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The GPU ran out of memory: {reason} Lower update.micro_tokens or rollout.batch_tokens (half of each is "
+            "a good start), set model.gradient_checkpointing=true, train adapters with model.lora_rank=16, or choose "
+            "a smaller model. A run continues from its last checkpoint with --resume."
+        )

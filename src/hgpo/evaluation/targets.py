@@ -115,7 +115,7 @@ def make_policy(
         return EndpointPolicy(
             url, target.model, temperature=temperature, max_new_tokens=config.agent.max_response_tokens
         )
-    from ..policies.hf import HFPolicy, Sampling
+    from ..policies.hf import HFPolicy, Sampling, fast_decoder
 
     sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
     if engine == "vllm":
@@ -127,7 +127,8 @@ def make_policy(
     from ..training.model import load_model, pick_device
 
     model, tokenizer = load_model(target.model, config.model, pick_device(config.device))
-    return HFPolicy(model.eval(), tokenizer, sampling)
+    decoder = fast_decoder(model, tokenizer, sampling.max_new_tokens)
+    return HFPolicy(model.eval(), tokenizer, sampling, decoder=decoder)
 
 
 def evaluate(

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import BadSetting
 from .batcher import Batcher
+from .decoder import Decoder, supported
 from .protocol import Reply, Request
-from .sampling import sample
+from .sampling import Sampled, sample
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,15 @@ class HFPolicy:
     """Batches whatever is waiting, sorted by length so that little is padding."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, sampling: Sampling, executor: Executor | None = None
+        self,
+        model: Any,
+        tokenizer: Any,
+        sampling: Sampling,
+        executor: Executor | None = None,
+        decoder: Decoder | None = None,
     ) -> None:
         self.model, self.tokenizer, self.sampling = model, tokenizer, sampling
+        self.decoder = decoder
         self.chat = bool(getattr(tokenizer, "chat_template", None))
         self.stop_ids = stop_ids(model, tokenizer)
         self.counters = Counters()
@@ -97,18 +104,7 @@ class HFPolicy:
         return [replies[index] for index in range(len(requests))]
 
     def _sample(self, requests: Sequence[Request]) -> list[Reply]:
-        was_training = self.model.training
-        self.model.eval()
-        sampled = sample(
-            self.model,
-            [request.prompt_ids for request in requests],
-            [request.seed for request in requests],
-            temperature=self.sampling.temperature,
-            max_new_tokens=self.sampling.max_new_tokens,
-            stop_ids=self.stop_ids,
-            pad_id=self.stop_ids[0],
-        )
-        self.model.train(was_training)
+        sampled = self._replies([r.prompt_ids for r in requests], [r.seed for r in requests])
         lengths = [len(request.prompt_ids) for request in requests]
         self.counters.requests += len(requests)
         self.counters.batches += 1
@@ -119,6 +115,30 @@ class HFPolicy:
         return [
             Reply(text, one.ids, one.logprobs, truncated=not one.stopped) for text, one in zip(texts, sampled)
         ]
+
+    def _replies(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> list[Sampled]:
+        if self.decoder is not None:
+            return self.decoder.sample(prompts, seeds, self.sampling.temperature)
+        was_training = self.model.training
+        self.model.eval()
+        sampled = sample(
+            self.model,
+            prompts,
+            seeds,
+            temperature=self.sampling.temperature,
+            max_new_tokens=self.sampling.max_new_tokens,
+            stop_ids=self.stop_ids,
+            pad_id=self.stop_ids[0],
+        )
+        self.model.train(was_training)
+        return sampled
+
+
+def fast_decoder(model: Any, tokenizer: Any, max_new_tokens: int) -> Decoder | None:
+    """A static-cache decoder where one helps (on a GPU) and the model's shape allows it."""
+    if next(model.parameters()).device.type != "cuda" or not supported(model):
+        return None
+    return Decoder(model, stop_ids(model, tokenizer), max_new_tokens)
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:

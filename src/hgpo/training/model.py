@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..errors import BadFile, MissingExtra
+from ..errors import BadFile, BadSetting, MissingExtra
 from ..seeds import derive
 from .config import ModelConfig
 
@@ -21,6 +21,11 @@ def pick_device(name: str) -> torch.device:
     """`auto` is the first GPU where there is one, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise BadSetting(
+            f"device={name} was given, but torch {torch.__version__} sees no GPU. Install a CUDA build of torch, "
+            "check the driver with nvidia-smi, or set device=cpu."
+        )
     return torch.device(name)
 
 
@@ -58,6 +63,16 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
     from transformers import AutoModelForCausalLM
 
     hush()
+    if config.dtype == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise BadSetting(
+            f"model.dtype=bfloat16 was given, but {torch.cuda.get_device_name(device)} has no bfloat16 arithmetic. "
+            "Set model.dtype=float32, and halve update.micro_tokens to make room for it."
+        )
+    if path.endswith(".gguf"):
+        from ..pretrained.gguf import load as load_gguf
+
+        model, tokenizer = load_gguf(Path(path), config.dtype)
+        return model.to(device), tokenizer
     try:
         tokenizer = _tokenizer(path)
         model = AutoModelForCausalLM.from_pretrained(

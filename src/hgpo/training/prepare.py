@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,8 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
     policy = HFPolicy(model, tokenizer, Sampling())
     rows = as_rows(demonstrations.steps, policy.encode, tokenizer)
     loss = 0.0
-    for number, total, loss in clone(model, rows, config, tokenizer.eos_token_id, device):
+    for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
+        loss = latest if math.isfinite(latest) else loss
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
     partial = folder.with_name(f"{PARTIAL}{folder.name}")

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import BadFile, BadSetting, NotFinite
+from ..errors import BadFile, BadSetting, NotFinite, OutOfMemory
 from ..estimate import estimate
 from ..evaluation.evaluate import make_panel, run_panel
 from ..evaluation.panels import Panel
 from ..files import write_text
-from ..policies.hf import HFPolicy, Sampling
+from ..policies.decoder import Decoder
+from ..policies.hf import HFPolicy, Sampling, fast_decoder
 from ..policies.protocol import Request
 from ..steps import StepBatch
 from . import checkpoint
@@ -81,6 +82,8 @@ def train(
         with Stop(max_minutes) as stop:
             screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
             return _Run(config, folder, world, stop, screen).go()
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(str(error).splitlines()[0]) from error
     finally:
         world.close()
 
@@ -166,6 +169,7 @@ class _Run:
         if self.world.first:
             self.metrics.rewind(state.iteration if saved else -1)
         self.before = state.seconds
+        self.decoder = fast_decoder(self.learner.actor, self.tokenizer, config.agent.max_response_tokens)
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
@@ -240,6 +244,8 @@ class _Run:
                 if self.world.first:
                     batch.with_columns(advantage=result.advantages).write(path)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
+            if self.decoder is not None:
+                self.decoder.refresh(self.learner.actor)
         clock.append(time.monotonic())
         if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             write_rollouts(
@@ -303,7 +309,7 @@ class _Run:
         config = self.config
         executor = ThreadPoolExecutor(1, "hgpo-policy") if self.stage.blocking else None
         sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
-        return _Stoppable(self.learner.actor, self.tokenizer, sampling, executor, self._check)
+        return _Stoppable(self.learner.actor, self.tokenizer, sampling, executor, self.decoder, self._check)
 
     def _check(self) -> None:
         # With several processes all must stop at the same place: the end of the iteration.
@@ -363,9 +369,15 @@ class _Stoppable(HFPolicy):
     """A policy that looks for Ctrl-C before every batch."""
 
     def __init__(
-        self, model: Any, tokenizer: Any, sampling: Sampling, executor: Any, check: Callable[[], None]
+        self,
+        model: Any,
+        tokenizer: Any,
+        sampling: Sampling,
+        executor: Any,
+        decoder: Decoder | None,
+        check: Callable[[], None],
     ) -> None:
-        super().__init__(model, tokenizer, sampling, executor)
+        super().__init__(model, tokenizer, sampling, executor, decoder)
         self.check = check
 
     def answer(self, requests: Sequence[Request]) -> list[Any]:

@@ -97,11 +97,16 @@ def clone(
 ) -> Iterator[tuple[int, int, float]]:
     """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
     settings = config.warm
+    # Small updates vanish in bfloat16: train in float32, compute in bfloat16, go back at the end.
+    kind = next(model.parameters()).dtype
+    model.float()
+    half = torch.autocast(device.type, dtype=torch.bfloat16, enabled=kind == torch.bfloat16)
     optimizer = torch.optim.AdamW(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=settings.lr,
         weight_decay=0.01,
         betas=(0.9, 0.98),
+        fused=True if device.type == "cuda" else None,
     )
     per_epoch = -(-len(rows) // settings.batch_rows)
     total, number = per_epoch * settings.epochs, 0
@@ -119,21 +124,23 @@ def clone(
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
             optimizer.zero_grad(set_to_none=True)
-            value = 0.0
+            value: Any = 0.0
             words = sum(len(rows[i].prompt_ids) - 1 for i in part)
             for batch in micro_batches(rows, part, config.update.micro_tokens):
                 tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
-                replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
+                with half:
+                    replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
                 loss = -replies / count
-                value += float(loss.detach())
+                value = value + loss.detach()
                 if prompts is not None:
                     loss = loss - settings.prompt_weight * prompts / max(1, words)
                 loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             number += 1
-            yield number, total, value
-    model.eval()
+            # Reading the loss waits for the device, so not at every update.
+            yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
+    model.to(kind).eval()
 
 
 def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
