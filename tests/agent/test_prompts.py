@@ -69,7 +69,9 @@ def test_a_page_does_not_repeat_the_instruction() -> None:
     text = "WebShop [SEP] Instruction: [SEP] Find me a lamp, oak [SEP] Search"
     later = "Instruction: [SEP] Find me a lamp, oak [SEP] Back to Search [SEP] P001 [SEP] $9.00"
     assert task_sentence(text, {}) == "Find me a lamp, oak"
-    page = Situation("Find me a lamp, oak", later, (Remembered(0, text, "search[lamp]"),), 1, ("click[p001]",))
+    page = Situation(
+        "Find me a lamp, oak", later, (Remembered(0, text, "search[lamp]"),), 1, ("click[p001]",)
+    )
     for name in ("webshop", "compact"):
         assert style(name).render(page).count("Find me a lamp") == 1
         assert "P001" in style(name).render(page)

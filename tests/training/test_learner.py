@@ -55,7 +55,9 @@ def test_kl_pulls_back_to_the_start() -> None:
         start = {name: value.clone() for name, value in one.model.state_dict().items()}
         for step in range(6):
             one.update(rows(), step)
-        far.append(sum(float((value - start[name]).square().sum()) for name, value in one.model.state_dict().items()))
+        far.append(
+            sum(float((value - start[name]).square().sum()) for name, value in one.model.state_dict().items())
+        )
     assert far[1] < far[0]
 
 
@@ -85,7 +87,9 @@ def test_bfloat16_trains_in_float32_and_samples_in_bfloat16() -> None:
     one.update(rows(), 0)
     assert all(value.dtype == torch.float32 for value in one.parameters.values())
     assert all(value.dtype == torch.bfloat16 for value in one.actor.parameters())
-    assert any(not torch.equal(before[name], value) for name, value in one.parameters.items()), "1e-6 is not lost"
+    assert any(not torch.equal(before[name], value) for name, value in one.parameters.items()), (
+        "1e-6 is not lost"
+    )
 
 
 def test_state_survives_a_round_trip() -> None:

@@ -145,10 +145,12 @@ class Learner:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
             with self._autocast():
                 logs, entropy = token_logprobs(
-                    self.model, tensor, self.config.rollout.temperature, entropy=True
+                    self.model,
+                    tensor,
+                    self.config.rollout.temperature,
+                    entropy=True,
+                    entropy_gradient=self.objective.entropy_coef != 0,
                 )
-                if self.objective.entropy_coef == 0 and entropy is not None:
-                    entropy = entropy.detach()
                 reference = self._reference(tensor)
             loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
             # FSDP averages gradients over processes; the loss is a share of a sum.
