@@ -19,6 +19,7 @@ from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, micro_batches, tensors
 from .config import Config
 from .loss import token_logprobs
+from .model import autocast
 from .stage import Stage
 
 
@@ -123,7 +124,8 @@ def clone(
             words = sum(len(rows[i].prompt_ids) - 1 for i in part)
             for batch in micro_batches(rows, part, config.update.micro_tokens):
                 tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
-                replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
+                with autocast(config.model.dtype, device):
+                    replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
                 loss = -replies / count
                 value += float(loss.detach())
                 if prompts is not None:
