@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hgpo.agent.actions import parse
+from hgpo.agent.episode import task_sentence
 from hgpo.agent.memory import Remembered
 from hgpo.agent.prompts import Situation, shrink, style
 from hgpo.errors import UnknownName
@@ -62,3 +63,15 @@ def test_shrinking_ends_and_keeps_the_task() -> None:
 def test_unknown_style() -> None:
     with pytest.raises(UnknownName, match="household"):
         style("houshold")
+
+
+def test_a_page_does_not_repeat_the_instruction() -> None:
+    text = "WebShop [SEP] Instruction: [SEP] Find me a lamp, oak [SEP] Search"
+    later = "Instruction: [SEP] Find me a lamp, oak [SEP] Back to Search [SEP] P001 [SEP] $9.00"
+    assert task_sentence(text, {}) == "Find me a lamp, oak"
+    page = Situation(
+        "Find me a lamp, oak", later, (Remembered(0, text, "search[lamp]"),), 1, ("click[p001]",)
+    )
+    for name in ("webshop", "compact"):
+        assert style(name).render(page).count("Find me a lamp") == 1
+        assert "P001" in style(name).render(page)

@@ -90,7 +90,7 @@ def gradient(
     normaliser = float(token_weights(whole, goal.aggregate).sum())
     for part in parts:
         batch = tensors([rows[i] for i in part], 0, "cpu")
-        logs, entropy = token_logprobs(model, batch, 1.0, entropy=True)
+        logs, entropy = token_logprobs(model, batch, 1.0, entropy=True, entropy_gradient=True)
         loss, _ = loss_sum(batch, logs, entropy, logs.detach() - 0.1, goal, normaliser)
         loss.backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()])
@@ -107,6 +107,15 @@ def test_micro_batches_and_padding_rows_change_nothing(model: torch.nn.Module, a
     dealt = [batch for process in share_out(rows, range(11), 40, 3) for batch in process]
     assert [] in dealt or len({len(p) for p in share_out(rows, range(11), 40, 3)}) == 1
     assert torch.allclose(gradient(model, rows, [*dealt, []], goal), whole, atol=1e-6)
+
+
+def test_large_batches_in_chunks_give_the_same(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, goal = some_rows(11, seed=6), Objective(entropy_coef=0.01)
+    whole = gradient(model, rows, [list(range(11))], goal)
+    monkeypatch.setattr("hgpo.training.loss.LARGE", 250)
+    assert torch.allclose(gradient(model, rows, [list(range(11))], goal), whole, atol=1e-6)
 
 
 def test_prompts_carry_no_gradient_of_their_own(model: torch.nn.Module) -> None:

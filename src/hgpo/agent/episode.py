@@ -19,7 +19,10 @@ from .actions import Outcome, parse
 from .memory import Memory
 from .prompts import PromptStyle, Situation, shrink
 
-_TASK = re.compile(r"[Yy]our task is to:?\s*(.+?)\s*(?:\n|$)")
+_TASKS = (
+    re.compile(r"[Yy]our task is to:?\s*(.+?)\s*(?:\n|$)"),
+    re.compile(r"Instruction: \[SEP\] (.+?) \[SEP\]"),
+)
 T = TypeVar("T")
 Call = Callable[[Callable[[], T]], Awaitable[T]]
 
@@ -91,10 +94,10 @@ class Episode:
 
 
 def task_sentence(text: str, info: Mapping[str, Any]) -> str:
-    """The task in words: `goal` of the environment's info, else what follows "Your task is to:"."""
+    """The task in words: `goal` of the environment's info, else the sentence that the text marks as the task."""
     if info.get("goal"):
         return str(info["goal"])
-    found = _TASK.search(text)
+    found = next((match for match in (mark.search(text) for mark in _TASKS) if match), None)
     return found.group(1) if found else ""
 
 

@@ -135,8 +135,10 @@ def _household(situation: Situation, style: PromptStyle) -> str:
 
 
 def _webshop(situation: Situation, style: PromptStyle) -> str:
+    # Every page repeats the instruction, which the prompt has already given as the task.
+    pages = [replace(entry, observation=_page(entry.observation)) for entry in situation.history]
     return _verbose(
-        situation,
+        replace(situation, observation=_page(situation.observation), history=pages),
         style,
         "You are shopping on a web page: you can search for words and click on what the page offers.",
         "action",
@@ -186,10 +188,15 @@ def _grouped(commands: Sequence[str]) -> list[str]:
 
 _LOOKING = frozenset({"help", "inventory", "look", "examine"})
 _BANNER = re.compile(r"-=.*?=-|[Yy]our task is to:.*")
+_INSTRUCTION = re.compile(r"(?:WebShop \[SEP\] )?Instruction: \[SEP\] .+? \[SEP\] ")
+
+
+def _page(observation: str) -> str:
+    return _INSTRUCTION.sub("", observation)
 
 
 def _bare(observation: str) -> str:
-    return " ".join(_BANNER.sub(" ", observation).split())
+    return " ".join(_BANNER.sub(" ", _page(observation)).replace("[SEP]", "|").split())
 
 
 _STYLES: dict[str, Callable[[Situation, PromptStyle], str]] = {

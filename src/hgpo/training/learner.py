@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from .batching import TrainRow, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
 from .loss import Objective, loss_sum, token_logprobs
-from .model import base_weights, with_lora
+from .model import autocast, base_weights, with_lora
 
 
 class Learner:
@@ -125,7 +124,7 @@ class Learner:
         mine: dict[str, list[float]] = {}
         for batch in shares[self.world.rank]:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with torch.no_grad(), self._autocast():
+            with torch.no_grad(), autocast(self.config.model.dtype, self.world.device):
                 logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
             for place, index in enumerate(batch):
                 mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
@@ -144,12 +143,14 @@ class Learner:
         sums: dict[str, torch.Tensor] = {}
         for batch in batches:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with self._autocast():
+            with autocast(self.config.model.dtype, self.world.device):
                 logs, entropy = token_logprobs(
-                    self.model, tensor, self.config.rollout.temperature, entropy=True
+                    self.model,
+                    tensor,
+                    self.config.rollout.temperature,
+                    entropy=True,
+                    entropy_gradient=self.objective.entropy_coef != 0,
                 )
-                if self.objective.entropy_coef == 0 and entropy is not None:
-                    entropy = entropy.detach()
                 reference = self._reference(tensor)
             loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
             # FSDP averages gradients over processes; the loss is a share of a sum.
@@ -184,11 +185,6 @@ class Learner:
                 with base_weights(self.model) as model:
                     return token_logprobs(model, batch, temperature)[0]
             return token_logprobs(self.reference, batch, temperature)[0]
-
-    def _autocast(self) -> Any:
-        if not self.half:
-            return contextlib.nullcontext()
-        return torch.autocast(self.world.device.type, dtype=torch.bfloat16)
 
     def sync(self) -> None:
         """Bring the trained weights into the actor."""

@@ -6,10 +6,12 @@ exactly the value of the whole minibatch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from .batching import MicroBatch
 
@@ -26,8 +28,17 @@ class Objective:
     aggregate: str = "token-mean"
 
 
+# Above so many logits the arithmetic in float32 runs chunk by chunk and is repeated in the backward pass.
+LARGE = 2**26
+
+
 def token_logprobs(
-    model: Any, batch: MicroBatch, temperature: float, *, entropy: bool = False
+    model: Any,
+    batch: MicroBatch,
+    temperature: float,
+    *,
+    entropy: bool = False,
+    entropy_gradient: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probabilities [rows, reply width] of the replies, and the entropy at each position if asked for.
 
@@ -40,14 +51,42 @@ def token_logprobs(
         logits_to_keep=torch.arange(first, last, device=batch.input_ids.device),
     )
     rows = torch.arange(len(batch.places), device=batch.places.device)[:, None]
-    logits = output.logits[rows, batch.places - first].float()
-    if temperature > 0:
-        logits = logits / temperature
-    logs = torch.log_softmax(logits, dim=-1)
-    chosen = logs.gather(-1, batch.response_ids[..., None]).squeeze(-1)
+    logits = output.logits[rows, batch.places - first]
+    scale = temperature if temperature > 0 else 1.0
+    chosen = _in_chunks(_log_likelihood, logits, batch.response_ids, scale)
     if not entropy:
         return chosen, None
-    return chosen, -(logs.exp() * logs).sum(-1)
+    if entropy_gradient:
+        return chosen, _in_chunks(_entropy, logits, batch.response_ids, scale)
+    with torch.no_grad():
+        return chosen, _in_chunks(_entropy, logits, batch.response_ids, scale)
+
+
+def _log_likelihood(logits: torch.Tensor, ids: torch.Tensor, scale: float) -> torch.Tensor:
+    logits = logits.float() / scale
+    return logits.gather(-1, ids[..., None]).squeeze(-1) - logits.logsumexp(-1)
+
+
+def _entropy(logits: torch.Tensor, ids: torch.Tensor, scale: float) -> torch.Tensor:
+    logs = torch.log_softmax(logits.float() / scale, dim=-1)
+    return -(logs.exp() * logs).sum(-1)
+
+
+def _in_chunks(
+    score: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor],
+    logits: torch.Tensor,
+    ids: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """`score` of all rows; rows of a large batch a few at a time so that their float32 copies never coexist."""
+    if logits.numel() <= LARGE:
+        return score(logits, ids, scale)
+    rows = max(1, LARGE // max(1, logits[0].numel()))
+    parts = [
+        checkpoint(score, logits[at : at + rows], ids[at : at + rows], scale, use_reentrant=False)
+        for at in range(0, len(logits), rows)
+    ]
+    return torch.cat(parts)
 
 
 def token_weights(batch: MicroBatch, aggregate: str) -> torch.Tensor:

@@ -17,6 +17,13 @@ from .config import ModelConfig
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+def autocast(dtype: str, device: torch.device) -> Any:
+    """Compute in bfloat16 where the settings say so; weights keep their own type."""
+    if dtype == "float32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=DTYPES[dtype])
+
+
 def pick_device(name: str) -> torch.device:
     """`auto` is the first GPU where there is one, else the CPU."""
     if name == "auto":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..policies.hf import HFPolicy, Sampling
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
 from .config import Config
-from .model import load_model, make_tiny, save_model
+from .model import DTYPES, load_model, make_tiny, save_model
 from .settings import as_dict
 from .stage import Stage
 from .tokens import make_tokenizer
@@ -63,7 +64,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
     screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
     partial = folder.with_name(f"{PARTIAL}{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
-    save_model(model, tokenizer, partial, as_dict(config))
+    save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
     replace_folder(partial, folder)
     return folder
 
@@ -88,7 +89,11 @@ def _begin(
 ) -> tuple[Any, Any]:
     """The model before cloning."""
     if config.model.path != "tiny":
-        return load_model(config.model.path, config.model, device)
+        # Cloning changes weights by less than bfloat16 can hold: train in float32, round when saving.
+        model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
+        if config.model.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return model, tokenizer
     texts = [f"{step.prompt} {step.reply}" for step in demonstrations.steps]
     tokenizer = make_tokenizer(
         [*texts, *wander(stage, config)], config.model.tokenizer, config.model.vocabulary

@@ -19,6 +19,7 @@ from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, micro_batches, tensors
 from .config import Config
 from .loss import token_logprobs
+from .model import autocast
 from .stage import Stage
 
 
@@ -97,10 +98,6 @@ def clone(
 ) -> Iterator[tuple[int, int, float]]:
     """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
     settings = config.warm
-    # Small updates vanish in bfloat16: train in float32, compute in bfloat16, go back at the end.
-    kind = next(model.parameters()).dtype
-    model.float()
-    half = torch.autocast(device.type, dtype=torch.bfloat16, enabled=kind == torch.bfloat16)
     optimizer = torch.optim.AdamW(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=settings.lr,
@@ -128,7 +125,7 @@ def clone(
             words = sum(len(rows[i].prompt_ids) - 1 for i in part)
             for batch in micro_batches(rows, part, config.update.micro_tokens):
                 tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
-                with half:
+                with autocast(config.model.dtype, device):
                     replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
                 loss = -replies / count
                 value = value + loss.detach()
@@ -140,7 +137,7 @@ def clone(
             number += 1
             # Reading the loss waits for the device, so not at every update.
             yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
-    model.to(kind).eval()
+    model.eval()
 
 
 def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Tensor, torch.Tensor | None]:

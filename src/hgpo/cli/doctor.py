@@ -1,0 +1,121 @@
+"""Check what is installed and whether a preset can run here: hgpo doctor [PRESET] [key=value ...].
+
+Each line says what was looked at, what was found and, where something is missing, the command that repairs it. The
+exit status is 1 when something that the preset needs is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+# Package, the extra that brings it, what it is for, whether training needs it.
+PACKAGES = (
+    ("numpy", "", "the estimators", True),
+    ("torch", "train", "training", True),
+    ("transformers", "train", "models", True),
+    ("safetensors", "train", "checkpoints", True),
+    ("pyarrow", "data", "rollouts as Parquet (JSONL without it)", False),
+    ("matplotlib", "train", "pictures of curves", False),
+    ("peft", "train", "LoRA", False),
+    ("vllm", "vllm", "the vllm engine", False),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help="also check this preset")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    words = list(args.words)
+    preset = words.pop(0) if words and "=" not in words[0] else None
+    findings = [*_machine(), *_packages()]
+    if preset is not None:
+        findings += _preset(preset, words)
+    if args.json:
+        print(json.dumps([dict(zip(("check", "state", "found", "fix"), one)) for one in findings]))
+    else:
+        for check, state, found, fix in findings:
+            print(f"{state:<8} {check:<22} {found}" + (f"\n{'':<31} -> {fix}" if fix else ""))
+    return 1 if any(state == "missing" for _, state, _, _ in findings) else 0
+
+
+Finding = tuple[str, str, str, str]
+
+
+def _machine() -> list[Finding]:
+    python = platform.python_version()
+    good = sys.version_info >= (3, 10)
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    found: list[Finding] = [
+        ("python", "ok" if good else "missing", python, "" if good else "Use Python 3.10 or later."),
+        ("cores", "ok", str(os.cpu_count()), ""),
+        (
+            "free disk",
+            "ok" if free > 5 else "warning",
+            f"{free:.0f} GiB here",
+            "" if free > 5 else "Free some space.",
+        ),
+    ]
+    for name in ("HF_HOME", "CUDA_VISIBLE_DEVICES", "CHECKPOINTS_DIR", "ALFWORLD_DATA"):
+        if os.environ.get(name):
+            found.append((f"${name}", "ok", os.environ[name], ""))
+    return found
+
+
+def _packages() -> list[Finding]:
+    found: list[Finding] = []
+    for name, extra, purpose, needed in PACKAGES:
+        try:
+            found.append((name, "ok", metadata.version(name), ""))
+        except metadata.PackageNotFoundError:
+            fix = f"pip install 'hgpo[{extra}]'" if extra else f"pip install {name}"
+            found.append((name, "missing" if needed else "absent", f"for {purpose}", fix))
+    try:
+        import torch
+
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        found.append(("device", "ok", ", ".join(names) or f"cpu, {torch.get_num_threads()} threads", ""))
+    except ImportError:
+        pass
+    return found
+
+
+def _preset(preset: str, words: list[str]) -> list[Finding]:
+    from ..errors import HgpoError
+    from ..training.settings import load
+    from ..training.stage import Stage
+
+    def attempt(check: str, action: Callable[[], str]) -> Finding:
+        try:
+            return (check, "ok", action(), "")
+        except HgpoError as error:
+            return (check, "missing", "", str(error))
+
+    config = load(preset, words)
+
+    def environment() -> str:
+        stage = Stage(config.env, config.agent)
+        tasks = stage.tasks(config.env.split)
+        stage.scout.reset(tasks[0])
+        return f"{config.env.name}: {len(tasks)} tasks in {config.env.split!r}, the first one starts"
+
+    def model() -> str:
+        path = config.model.path
+        if path == "tiny":
+            return "made on the spot"
+        if Path(path).is_dir():
+            return f"folder {path}"
+        home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+        cached = home / "hub" / f"models--{path.replace('/', '--')}"
+        return f"{path}: " + ("in the local cache" if cached.is_dir() else "to be fetched from the hub")
+
+    return [attempt("environment", environment), attempt("model", model)]

@@ -1,0 +1,127 @@
+"""The learner's variants: reference or none, LoRA, bfloat16, recomputed probabilities, and stopping on nonsense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hgpo.errors import NotFinite
+from hgpo.training import load, train
+from hgpo.training.batching import TrainRow
+from hgpo.training.config import Config, ModelConfig, UpdateConfig
+from hgpo.training.distributed import World
+from hgpo.training.learner import Learner
+from hgpo.training.model import make_tiny
+
+from ..worlds import FETCH
+
+CPU = torch.device("cpu")
+# Enough cloning for some success, hence some signal.
+ABLE = ["warm.epochs=6", "warm.batch_rows=16", "warm.lr=5e-3"]
+
+
+def rows(count: int = 24) -> list[TrainRow]:
+    random = np.random.default_rng(1)
+    made = []
+    for _ in range(count):
+        prompt, reply = (random.integers(1, 20, random.integers(2, 9)).tolist() for _ in range(2))
+        made.append(TrainRow(prompt, reply, [-3.0] * len(reply), float(random.normal())))
+    return made
+
+
+def learner(update: UpdateConfig, **model: object) -> Learner:
+    shape = ModelConfig(hidden=16, layers=2, heads=2, intermediate=32, **model)  # type: ignore[arg-type]
+    config = Config(model=shape, update=update)
+    return Learner(make_tiny(shape, 20, 0, seed=3, positions=64), config, World(CPU), 0)
+
+
+def test_no_reference_is_kept_without_kl() -> None:
+    assert learner(UpdateConfig(kl_coef=0.0)).reference is None
+    kept = learner(UpdateConfig(kl_coef=0.1))
+    assert kept.reference is not None
+    found = kept.update(rows(), 0)
+    assert found["loss/kl"] >= 0.0
+    assert found["updates"] == 1.0
+
+
+def test_kl_pulls_back_to_the_start() -> None:
+    far = []
+    for kl in (0.0, 5.0):
+        one = learner(UpdateConfig(kl_coef=kl, lr=3e-3, updates=2, old_logprobs="recomputed"))
+        start = {name: value.clone() for name, value in one.model.state_dict().items()}
+        for step in range(6):
+            one.update(rows(), step)
+        far.append(
+            sum(float((value - start[name]).square().sum()) for name, value in one.model.state_dict().items())
+        )
+    assert far[1] < far[0]
+
+
+def test_recomputed_probabilities_start_at_ratio_one() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, old_logprobs="recomputed", lr=0.0))
+    found = one.update(rows(), 0)
+    assert found["kl_old"] == pytest.approx(0.0, abs=1e-6)
+    assert found["clip_share"] == 0.0
+
+
+def test_lora_trains_adapters_only_and_uses_the_base_as_reference() -> None:
+    one = learner(UpdateConfig(kl_coef=0.1, lr=1e-2), lora_rank=2)
+    assert one.reference is None
+    frozen = {n: p.clone() for n, p in one.model.named_parameters() if not p.requires_grad}
+    assert one.update(rows(), 0)["loss/kl"] == pytest.approx(0.0, abs=1e-6), "adapters start as no change"
+    assert one.update(rows(), 1)["loss/kl"] > 0.0
+    for name, parameter in one.model.named_parameters():
+        if name in frozen:
+            assert torch.equal(parameter, frozen[name])
+    assert all("lora" in name for name in one.parameters)
+
+
+def test_bfloat16_trains_in_float32_and_samples_in_bfloat16() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-6), dtype="bfloat16")
+    one.actor.bfloat16()
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    one.update(rows(), 0)
+    assert all(value.dtype == torch.float32 for value in one.parameters.values())
+    assert all(value.dtype == torch.bfloat16 for value in one.actor.parameters())
+    assert any(not torch.equal(before[name], value) for name, value in one.parameters.items()), (
+        "1e-6 is not lost"
+    )
+
+
+def test_state_survives_a_round_trip() -> None:
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-3)
+    one, two = learner(settings), learner(settings)
+    one.update(rows(), 0)
+    two.restore(one.state(), one.updates)
+    for learner_ in (one, two):
+        learner_.update(rows(), 1)
+    left, right = one.state(), two.state()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_nonsense_stops_before_it_reaches_the_weights() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0))
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    bad = [replace(row, advantage=float("nan")) for row in rows()]
+    with pytest.raises(NotFinite, match="loss/policy"):
+        one.update(bad, 0)
+    assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
+
+
+def test_a_run_with_lora_and_checkpointing(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    first = tmp_path / "first"
+    train(load("quickstart", [*FETCH, *ABLE, "iterations=0", "eval.every=0"]), first, quiet=True)
+    settings = [*FETCH, f"model={first / 'model'}", "warm.episodes=0", "model.lora_rank=2", "update.kl_coef=0.01",
+                "model.gradient_checkpointing=true", "iterations=1", "eval.every=0", "lr=1e-2"]  # fmt: skip
+    train(load("quickstart", settings), tmp_path / "run", quiet=True)
+    base = AutoModelForCausalLM.from_pretrained(first / "model")
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
+    changed = [n for (n, a), b in zip(base.named_parameters(), merged.parameters()) if not torch.equal(a, b)]
+    assert changed
+    assert not any("embed" in name for name in changed)
