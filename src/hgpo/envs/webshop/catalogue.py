@@ -223,7 +223,7 @@ def _place(folder: Path, name: str, wanted: Path | None) -> Path:
     folder = folder.resolve()
     if wanted is not None:
         return wanted.resolve() / name
-    # The mode is asked too: to the superuser every folder is writable, also one that is meant to stay as it is.
+    # The mode is asked too: to the superuser every folder is writable, even one meant to stay as it is.
     writable = os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222
     if writable or (folder / name).is_file():
         return folder / name

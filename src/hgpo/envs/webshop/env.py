@@ -26,6 +26,7 @@ TEST_GOALS = 500
 """The first goals are for testing, as in the published runs; the rest are for training."""
 PERFECT = 10.0
 """The training reward of a perfect purchase."""
+MAX_STEPS = 100
 REWARDS = ("success", "score")
 _SAME = {"in-domain": "test", "test": "in-domain"}
 _ACTION = re.compile(r"(.+)\[(.+)\]")
@@ -96,7 +97,8 @@ class WebShop:
         goals: `"synthetic"` (as the published runs) or `"human"`.
         tagger: what finds the nouns in titles; see `taggers.choose_tagger`.
         reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
-        max_steps: cut the episode after this many actions; None, as in the original, never does.
+        max_steps: cut the episode after this many actions. The published runs use 15; the original has no
+            limit (None), the default only stops shoppers that never buy.
         show_attributes: item pages have a button to the attributes.
         splits: the goals of each split; by default `test` has the first 500 and `train` the rest.
         window: products on a page of results.
@@ -110,7 +112,7 @@ class WebShop:
         goals: str = "synthetic",
         tagger: Tagger | str | None = None,
         reward: str = "success",
-        max_steps: int | None = None,
+        max_steps: int | None = MAX_STEPS,
         show_attributes: bool = False,
         splits: Mapping[str, Sequence[int]] | None = None,
         window: int = pages.WINDOW,
@@ -134,12 +136,12 @@ class WebShop:
         if splits is None:
             count, tested = len(self.goals), min(TEST_GOALS, len(self.goals))
             splits = {"train": range(tested, count), "test": range(tested)}
-        self._splits = splits
+        self._splits = {name: indices for name, indices in splits.items() if len(indices)}
         self._session: Session | None = None
 
     @property
     def splits(self) -> Sequence[str]:
-        """`train` and `test`, or those it was made with."""
+        """`train` and `test`, or those it was made with; one without goals is left out."""
         return tuple(self._splits)
 
     def tasks(self, split: str) -> Sequence[str]:

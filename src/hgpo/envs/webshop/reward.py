@@ -43,9 +43,9 @@ class Purchase:
     title_score: float
     """Share of the wanted title's nouns that the bought title has."""
     attributes_met: int
-    attributes: int
+    attributes_wanted: int
     options_met: int
-    options: int
+    options_wanted: int
     price_met: bool
 
     def parts(self) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def score(
         category_match=category_match,
         title_score=title_score,
         attributes_met=attributes_met,
-        attributes=len(attributes),
+        attributes_wanted=len(attributes),
         options_met=options_met,
-        options=len(texts),
+        options_wanted=len(texts),
         price_met=price_met,
     )
 
