@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,33 @@ def test_a_damaged_store_is_built_again(
     assert Catalogue.open(data).search("red") == ["B2"]
     if damage != "old format":
         assert path.read_bytes() == whole
+
+
+def _build_until_killed(data: str, started: Any) -> None:
+    original = catalogue.IndexBuilder.write
+
+    def wait(self: Any, writer: Any) -> Any:
+        started.set()
+        time.sleep(60)
+        return original(self, writer)
+
+    catalogue.IndexBuilder.write = wait  # type: ignore[method-assign]
+    Catalogue.open(data)
+
+
+def test_a_build_that_was_killed(folder: Callable[..., Path]) -> None:
+    data = folder([row("B1"), row("B2")])
+    context = multiprocessing.get_context("fork")
+    started = context.Event()
+    worker = context.Process(target=_build_until_killed, args=(str(data), started))
+    worker.start()
+    assert started.wait(60)
+    worker.kill()
+    worker.join()
+    assert len(list(data.glob(".*.part"))) == 2
+    assert not list(data.glob("*.hgpo-store"))
+    assert Catalogue.open(data).search("thing") == ["B1", "B2"]
+    assert not list(data.glob(".*.part"))
 
 
 def test_a_good_store_is_not_built_again(

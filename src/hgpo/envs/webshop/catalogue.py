@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -44,8 +45,8 @@ class Catalogue:
         """The synthetic goals, in the original's order."""
         self.human_goals: Sequence[Goal] = Goals(len(human), lambda index: dict(human[index]))
         """The goals written by people, in the original's order."""
-        self.product = lru_cache(maxsize=4096)(self._product)
-        self._search = lru_cache(maxsize=4096)(self._positions)
+        self.product = lru_cache(maxsize=1024)(self._product)
+        self._search = lru_cache(maxsize=1024)(self._positions)
 
     @classmethod
     def open(
@@ -102,6 +103,7 @@ class Catalogue:
                 try:
                     catalogue = cls(_fresh(path, made_from))
                 except DamagedStore:
+                    _sweep(path)
                     build(path)
                     catalogue = cls(_fresh(path, made_from))
         _open[path] = catalogue
@@ -174,7 +176,7 @@ def build_store(path: Path, products: Iterable[Product], human: Mapping[str, Any
     digest = hashlib.sha256()
     about: dict[str, Any] = {"format": FORMAT, "made_from": made_from}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with write_store(path, about) as writer, IndexBuilder() as index:
+    with write_store(path, about) as writer, IndexBuilder(path) as index:
         with writer.stream("records") as write:
             for product in products:
                 row = product.encode()
@@ -229,6 +231,15 @@ def _place(folder: Path, name: str, wanted: Path | None) -> Path:
         return folder / name
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hgpo"
     return cache / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}-{name}"
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a build of this store that was killed has left; only one builds at a time."""
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def _bits(number: int) -> int:
 LENGTHS = _byte_lengths()
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def term_key(term: str) -> int:
     """64 bits that stand for a term in the dictionary."""
     return int.from_bytes(

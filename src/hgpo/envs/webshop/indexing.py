@@ -38,14 +38,17 @@ class IndexBuilder:
     """Takes documents one by one; blocks of sorted postings wait on disk until they are merged.
 
     Memory is bounded by the block size and the number of different words.
+
+    Args:
+        path: the store that is being made; blocks lie beside it, on the same disk.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.ids = _TermIds()
         self.lengths = array("i")
         self.flushed = 0
         self.tokens = array("i")
-        self.folder = tempfile.TemporaryDirectory(prefix="hgpo-index-")
+        self.folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         self.blocks: list[Path] = []
 
     def __enter__(self) -> IndexBuilder:
