@@ -23,7 +23,7 @@ from .product import Product
 from .store import DamagedStore, Store
 from .store import write as write_store
 
-FORMAT = 1
+FORMAT = 2
 """Changes when what is in a store changes; older stores are built again."""
 _open: dict[Path, Catalogue] = {}
 
