@@ -79,7 +79,6 @@ def test_draws_are_made_in_the_order_of_the_original(folder: Callable[..., Path]
     ]
     random.Random(233).shuffle(texts)
     assert [goal["instruction_text"] for goal in catalogue.goals] == texts
-    assert [goal["weight"] for goal in catalogue.goals] == [pytest.approx(1 / 3)] * 3
 
 
 def test_a_product_above_all_bounds_has_none(folder: Callable[..., Path]) -> None:

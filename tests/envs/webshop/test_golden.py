@@ -25,8 +25,7 @@ def test_every_goal_is_the_same(catalogue: Catalogue, golden: dict[str, Any]) ->
 
 def test_recorded_goals_in_full(catalogue: Catalogue, golden: dict[str, Any]) -> None:
     for record in golden["goals"]:
-        goal = catalogue.goals[record["index"]]
-        assert {key: goal[key] for key in KEYS} == {key: record[key] for key in KEYS}
+        assert {"index": record["index"], **catalogue.goals[record["index"]]} == record
 
 
 def test_every_query_ranks_the_same(catalogue: Catalogue, golden: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from .product import Product
 from .store import DamagedStore, Store
 from .store import write as write_store
 
-FORMAT = 2
+FORMAT = 3
 """Changes when what is in a store changes; older stores are built again."""
 _open: dict[Path, Catalogue] = {}
 
@@ -38,7 +38,7 @@ class Catalogue:
         self.prices = store.array("prices")
         self._offsets = store.array("record_offsets")
         self._by_asin = store.array("asin_order")
-        self._bounds, self._weights = store.array("bounds"), store.array("weights")
+        self._bounds = store.array("bounds")
         self._goal_products, self._goal_choices = store.array("goal_products"), store.array("goal_choices")
         human: list[Goal] = store.json("human_goals")
         self.goals: Sequence[Goal] = Goals(len(self._goal_products), self._goal)
@@ -162,7 +162,6 @@ class Catalogue:
             self.product(position),
             int(self._goal_choices[index]),
             float(self._bounds[position]),
-            float(self._weights[position]),
         )
 
 
