@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -102,7 +103,9 @@ class Catalogue:
             with _alone(path):
                 try:
                     catalogue = cls(_fresh(path, made_from))
-                except DamagedStore:
+                except DamagedStore as damage:
+                    if path.exists():
+                        warnings.warn(f"{damage} It is built again.", stacklevel=3)
                     _sweep(path)
                     build(path)
                     catalogue = cls(_fresh(path, made_from))
