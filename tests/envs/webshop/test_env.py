@@ -265,11 +265,11 @@ def test_human_goals(data: Path) -> None:
 
 @pytest.mark.parametrize("task", ["goal/6910", "goal/-1", "goal/x", "goal/", "0", "", "goal/1.0", "goal/٣"])
 def test_unknown_goals(official: dict[str, Any], task: str) -> None:
-    with pytest.raises(UnknownName, match=r"6910 goals: 'goal/0' to 'goal/6909'"):
+    with pytest.raises(UnknownName, match=r"has 6910 goals; tasks are 'goal/0' to 'goal/6909'"):
         make("webshop", tagger="builtin", **official).reset(task)
 
 
-def test_settings_that_make_no_sense(data: Path, folder: Callable[..., Path], monkeypatch: Any) -> None:
+def test_settings_that_make_no_sense(data: Path, monkeypatch: Any) -> None:
     for settings in ({"goals": "all"}, {"reward": "much"}, {"max_steps": 0}, {"window": 0}, {"size": "huge"}):
         with pytest.raises(BadSetting):
             make("webshop", data=data, **settings)
@@ -281,6 +281,9 @@ def test_settings_that_make_no_sense(data: Path, folder: Callable[..., Path], mo
     assert env.reset("goal/0").text
     with pytest.raises(BadSetting, match="before reset"):
         make("webshop", data=data).step("search[x]")
+
+
+def test_no_goals_of_a_kind(folder: Callable[..., Path]) -> None:
     with pytest.raises(BadFile, match="hold no human goals"):
         make("webshop", data=folder([row("B1")], None, {}), goals="human")
 

@@ -14,7 +14,8 @@ import pytest
 
 from hgpo.envs import make
 from hgpo.envs.webshop import Catalogue, catalogue
-from hgpo.envs.webshop.store import END, DamagedStore, Store, write
+from hgpo.envs.webshop.store import END, Store, write
+from hgpo.errors import DamagedStore
 
 from .conftest import row
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import BadFile, BadSetting, UnknownName
+from ...errors import BadFile, BadSetting, DamagedStore, UnknownName
 from . import sources
 from .goals import Draft, Goal, Goals, synthetic_record
 from .index import Index
 from .indexing import IndexBuilder
 from .product import Product
-from .store import DamagedStore, Store
+from .store import Store
 from .store import write as write_store
 
 FORMAT = 3

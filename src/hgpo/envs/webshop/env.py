@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from ...errors import BadFile, BadQuery, BadSetting, UnknownName
+from ...errors import BadFile, BadQuery, BadSetting, UnknownGoal, UnknownName
 from ..contract import Observation, Transition
 from . import pages
 from .catalogue import Catalogue
@@ -155,12 +155,7 @@ class WebShop:
         text = task.removeprefix("goal/")
         if task.startswith("goal/") and text.isascii() and text.isdigit() and int(text) < len(self.goals):
             return int(text)
-        raise UnknownName(
-            "task",
-            task,
-            (),
-            fix=f"This catalogue has {len(self.goals)} goals: 'goal/0' to 'goal/{len(self.goals) - 1}'.",
-        )
+        raise UnknownGoal(task, len(self.goals))
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the session of a goal; the seed changes nothing, the goal decides everything."""

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BadFile
+from ...errors import DamagedStore
 from ...files import atomic_path
 
 MAGIC = b"HGPO-STORE\n"
@@ -31,10 +31,6 @@ VERSION = 1
 _ALIGN = 64
 _BLOCK = 1 << 20
 _SMALL = 1 << 26
-
-
-class DamagedStore(BadFile):
-    """A store that is truncated, half-written, corrupt or of another version."""
 
 
 class Writer:
