@@ -44,17 +44,6 @@ class DamagedStore(BadFile):
     """A store of a catalogue that is truncated, half-written, corrupt or out of date; it is built again."""
 
 
-class UnknownGoal(UnknownName):
-    """A goal index beyond those a catalogue has."""
-
-    def __init__(self, task: str, count: int) -> None:
-        HgpoError.__init__(
-            self,
-            f"Unknown task {task!r}. This catalogue has {count} goals; tasks are 'goal/0' to 'goal/{count - 1}'.",
-        )
-        self.nearest = None
-
-
 class BadQuery(HgpoError):
     """A search that cannot be run, such as one with too many terms."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from ...errors import BadFile, BadQuery, BadSetting, UnknownGoal, UnknownName
+from ...errors import BadFile, BadQuery, BadSetting, ResetNeeded, UnknownName, UnknownTask
 from ..contract import Observation, Transition
 from . import pages
 from .catalogue import Catalogue
@@ -155,7 +155,9 @@ class WebShop:
         text = task.removeprefix("goal/")
         if task.startswith("goal/") and text.isascii() and text.isdigit() and int(text) < len(self.goals):
             return int(text)
-        raise UnknownGoal(task, len(self.goals))
+        count = len(self.goals)
+        place = f"a catalogue of {count} goals ('goal/0' to 'goal/{count - 1}')"
+        raise UnknownTask(task, place, self.splits)
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the session of a goal; the seed changes nothing, the goal decides everything."""
@@ -171,7 +173,7 @@ class WebShop:
         """Do one action; one that is not possible here leaves everything as it is."""
         session = self._session
         if session is None:
-            raise BadSetting("step() came before reset(): start a session with reset('goal/0').")
+            raise ResetNeeded(type(self).__name__)
         if session.page.kind == "done":
             return self._transition(session, note="The session is over.")
         session.steps += 1
