@@ -114,6 +114,19 @@ def test_a_damaged_store_is_built_again(
         assert path.read_bytes() == whole
 
 
+def test_damage_under_an_open_catalogue_is_noticed(folder: Callable[..., Path]) -> None:
+    data = folder([row("B1")])
+    path = Catalogue.open(data).store.path
+    whole = path.read_bytes()
+    with open(path, "r+b") as file:
+        file.truncate(len(whole) // 2)
+    with pytest.warns(UserWarning, match="truncated"):
+        assert Catalogue.open(data).search("thing") == ["B1"]
+    path.unlink()
+    assert Catalogue.open(data).search("thing") == ["B1"]
+    assert path.read_bytes() == whole
+
+
 def _build_until_killed(data: str, started: Any) -> None:
     original = catalogue.IndexBuilder.write
 

@@ -95,7 +95,11 @@ class Catalogue:
             build: writes the store.
         """
         present = _open.get(path)
-        if present is not None and present.store.about["made_from"] == made_from and path.exists():
+        if (
+            present is not None
+            and present.store.about["made_from"] == made_from
+            and present.store.is_current()
+        ):
             return present
         try:
             catalogue = cls(_fresh(path, made_from))
