@@ -40,6 +40,10 @@ class UnknownName(HgpoError):
         self.nearest = near[0] if near else None
 
 
+class DamagedStore(BadFile):
+    """A store of a catalogue that is truncated, half-written, corrupt or out of date; it is built again."""
+
+
 class BadQuery(HgpoError):
     """A search that cannot be run, such as one with too many terms."""
 

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import BadFile, BadSetting, UnknownName
+from ...errors import BadFile, BadSetting, DamagedStore, UnknownName
 from . import sources
 from .goals import Draft, Goal, Goals, synthetic_record
 from .index import Index
 from .indexing import IndexBuilder
 from .product import Product
-from .store import DamagedStore, Store
+from .store import Store
 from .store import write as write_store
 
-FORMAT = 1
+FORMAT = 3
 """Changes when what is in a store changes; older stores are built again."""
 _open: dict[Path, Catalogue] = {}
 
@@ -37,15 +39,15 @@ class Catalogue:
         self.prices = store.array("prices")
         self._offsets = store.array("record_offsets")
         self._by_asin = store.array("asin_order")
-        self._bounds, self._weights = store.array("bounds"), store.array("weights")
+        self._bounds = store.array("bounds")
         self._goal_products, self._goal_choices = store.array("goal_products"), store.array("goal_choices")
         human: list[Goal] = store.json("human_goals")
         self.goals: Sequence[Goal] = Goals(len(self._goal_products), self._goal)
         """The synthetic goals, in the original's order."""
         self.human_goals: Sequence[Goal] = Goals(len(human), lambda index: dict(human[index]))
         """The goals written by people, in the original's order."""
-        self.product = lru_cache(maxsize=4096)(self._product)
-        self._search = lru_cache(maxsize=4096)(self._positions)
+        self.product = lru_cache(maxsize=1024)(self._product)
+        self._search = lru_cache(maxsize=1024)(self._positions)
 
     @classmethod
     def open(
@@ -93,7 +95,11 @@ class Catalogue:
             build: writes the store.
         """
         present = _open.get(path)
-        if present is not None and present.store.about["made_from"] == made_from and path.exists():
+        if (
+            present is not None
+            and present.store.about["made_from"] == made_from
+            and present.store.is_current()
+        ):
             return present
         try:
             catalogue = cls(_fresh(path, made_from))
@@ -101,7 +107,10 @@ class Catalogue:
             with _alone(path):
                 try:
                     catalogue = cls(_fresh(path, made_from))
-                except DamagedStore:
+                except DamagedStore as damage:
+                    if path.exists():
+                        warnings.warn(f"{damage} It is built again.", stacklevel=3)
+                    _sweep(path)
                     build(path)
                     catalogue = cls(_fresh(path, made_from))
         _open[path] = catalogue
@@ -160,7 +169,6 @@ class Catalogue:
             self.product(position),
             int(self._goal_choices[index]),
             float(self._bounds[position]),
-            float(self._weights[position]),
         )
 
 
@@ -174,7 +182,7 @@ def build_store(path: Path, products: Iterable[Product], human: Mapping[str, Any
     digest = hashlib.sha256()
     about: dict[str, Any] = {"format": FORMAT, "made_from": made_from}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with write_store(path, about) as writer, IndexBuilder() as index:
+    with write_store(path, about) as writer, IndexBuilder(path) as index:
         with writer.stream("records") as write:
             for product in products:
                 row = product.encode()
@@ -223,12 +231,21 @@ def _place(folder: Path, name: str, wanted: Path | None) -> Path:
     folder = folder.resolve()
     if wanted is not None:
         return wanted.resolve() / name
-    # The mode is asked too: to the superuser every folder is writable, also one that is meant to stay as it is.
+    # The mode is asked too: to the superuser every folder is writable, even one meant to stay as it is.
     writable = os.access(folder, os.W_OK) and folder.stat().st_mode & 0o222
     if writable or (folder / name).is_file():
         return folder / name
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hgpo"
     return cache / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}-{name}"
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a build of this store that was killed has left; only one builds at a time."""
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from ...errors import BadFile, BadQuery, BadSetting, UnknownName
+from ...errors import BadFile, BadQuery, BadSetting, ResetNeeded, UnknownName, UnknownTask
 from ..contract import Observation, Transition
 from . import pages
 from .catalogue import Catalogue
@@ -26,6 +26,7 @@ TEST_GOALS = 500
 """The first goals are for testing, as in the published runs; the rest are for training."""
 PERFECT = 10.0
 """The training reward of a perfect purchase."""
+MAX_STEPS = 100
 REWARDS = ("success", "score")
 _SAME = {"in-domain": "test", "test": "in-domain"}
 _ACTION = re.compile(r"(.+)\[(.+)\]")
@@ -96,7 +97,8 @@ class WebShop:
         goals: `"synthetic"` (as the published runs) or `"human"`.
         tagger: what finds the nouns in titles; see `taggers.choose_tagger`.
         reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
-        max_steps: cut the episode after this many actions; None, as in the original, never does.
+        max_steps: cut the episode after this many actions. The published runs use 15; the original has no
+            limit (None), the default only stops shoppers that never buy.
         show_attributes: item pages have a button to the attributes.
         splits: the goals of each split; by default `test` has the first 500 and `train` the rest.
         window: products on a page of results.
@@ -110,7 +112,7 @@ class WebShop:
         goals: str = "synthetic",
         tagger: Tagger | str | None = None,
         reward: str = "success",
-        max_steps: int | None = None,
+        max_steps: int | None = MAX_STEPS,
         show_attributes: bool = False,
         splits: Mapping[str, Sequence[int]] | None = None,
         window: int = pages.WINDOW,
@@ -134,12 +136,12 @@ class WebShop:
         if splits is None:
             count, tested = len(self.goals), min(TEST_GOALS, len(self.goals))
             splits = {"train": range(tested, count), "test": range(tested)}
-        self._splits = splits
+        self._splits = {name: indices for name, indices in splits.items() if len(indices)}
         self._session: Session | None = None
 
     @property
     def splits(self) -> Sequence[str]:
-        """`train` and `test`, or those it was made with."""
+        """`train` and `test`, or those it was made with; one without goals is left out."""
         return tuple(self._splits)
 
     def tasks(self, split: str) -> Sequence[str]:
@@ -153,12 +155,9 @@ class WebShop:
         text = task.removeprefix("goal/")
         if task.startswith("goal/") and text.isascii() and text.isdigit() and int(text) < len(self.goals):
             return int(text)
-        raise UnknownName(
-            "task",
-            task,
-            (),
-            fix=f"This catalogue has {len(self.goals)} goals: 'goal/0' to 'goal/{len(self.goals) - 1}'.",
-        )
+        count = len(self.goals)
+        place = f"a catalogue of {count} goals ('goal/0' to 'goal/{count - 1}')"
+        raise UnknownTask(task, place, self.splits)
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the session of a goal; the seed changes nothing, the goal decides everything."""
@@ -174,7 +173,7 @@ class WebShop:
         """Do one action; one that is not possible here leaves everything as it is."""
         session = self._session
         if session is None:
-            raise BadSetting("step() came before reset(): start a session with reset('goal/0').")
+            raise ResetNeeded(type(self).__name__)
         if session.page.kind == "done":
             return self._transition(session, note="The session is over.")
         session.steps += 1

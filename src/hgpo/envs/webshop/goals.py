@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -60,7 +59,7 @@ def choose(options: Mapping[str, Sequence[str]], number: int) -> dict[str, str]:
     return dict(reversed(chosen))
 
 
-def synthetic_record(product: Product, number: int, bound: float, weight: float) -> Goal:
+def synthetic_record(product: Product, number: int, bound: float) -> Goal:
     """The goal that asks for `product` with the options of combination `number`."""
     chosen = choose(product.options, number)
     text = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
@@ -74,7 +73,6 @@ def synthetic_record(product: Product, number: int, bound: float, weight: float)
         "attributes": list(product.instruction_attributes),
         "price_upper": NO_BOUND if bound == NO_BOUND else float(bound),
         "goal_options": chosen,
-        "weight": weight,
     }
 
 
@@ -100,7 +98,6 @@ def human_records(
                     "attributes": attributes,
                     "price_upper": bound,
                     "goal_options": instruction["instruction_options"],
-                    "weight": 1,
                 }
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -116,9 +113,8 @@ class Draft:
     def __init__(self, human: Mapping[str, Any]) -> None:
         self.human = human
         self.ranges: list[Sequence[float]] = []
-        self.asked: list[tuple[int, int, Sequence[str]]] = []
+        self.asked: list[tuple[int, int]] = []
         self.told: list[tuple[int, Product]] = []
-        self.counts: Counter[str] = Counter()
 
     def add(self, product: Product) -> None:
         """Take note of the next product."""
@@ -130,10 +126,7 @@ class Draft:
                     f"Product {product.asin} has an instruction but no instruction attributes, so its goals "
                     "could not be scored. Is the attribute file WebShop's items_ins_v2?"
                 )
-            ways = combinations(product.options)
-            self.asked.append((number, ways, product.instruction_attributes))
-            for attribute in product.instruction_attributes:
-                self.counts[attribute] += ways
+            self.asked.append((number, combinations(product.options)))
         if product.asin in self.human:
             self.told.append((number, product))
 
@@ -141,22 +134,20 @@ class Draft:
         """The drawn prices, bounds and goal order, and the human goals.
 
         Returns:
-            arrays: `prices`, `bounds`, `weights` [products], `goal_products`, `goal_choices` [goals]
+            arrays: `prices`, `bounds` [products], `goal_products`, `goal_choices` [goals]
             human: the records of the human goals, in order.
         """
         generator = random.Random(SEED)
         prices = draw_prices(self.ranges, generator)
         state = generator.getstate()
-        bounds, weights = np.zeros(len(prices)), np.zeros(len(prices))
-        for number, _, attributes in self.asked:
+        bounds = np.zeros(len(prices))
+        for number, _ in self.asked:
             bounds[number] = draw_bound(float(prices[number]), generator)
-            rarity = sum(1.0 / self.counts[attribute] for attribute in attributes if self.counts[attribute])
-            weights[number] = rarity / len(attributes)
-        ways = [ways for _, ways, _ in self.asked]
+        ways = [ways for _, ways in self.asked]
         order = list(range(sum(ways)))
         random.Random(SEED).shuffle(order)
         shuffled = np.array(order, dtype=np.int64)
-        owners = np.repeat(np.array([number for number, _, _ in self.asked], dtype=np.int32), ways)
+        owners = np.repeat(np.array([number for number, _ in self.asked], dtype=np.int32), ways)
         choices = np.fromiter(
             itertools.chain.from_iterable(map(range, ways)), dtype=np.int32, count=len(shuffled)
         )
@@ -168,7 +159,6 @@ class Draft:
         return {
             "prices": prices,
             "bounds": bounds,
-            "weights": weights,
             "goal_products": owners[shuffled] if len(shuffled) else owners,
             "goal_choices": choices[shuffled] if len(shuffled) else choices,
         }, human

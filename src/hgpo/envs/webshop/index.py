@@ -15,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,19 @@ LONGEST_QUERY = 1024
 """Different terms in one query; Lucene refuses more."""
 _PRUNE_FROM = 1 << 17
 """Postings of a query from which on it pays to leave out documents that cannot be among the best."""
+
+
+_SAMPLE = 4096
+"""Documents from which the search learns early what the best will have at least."""
+
+
+class _Term(NamedTuple):
+    """A term of a query: where its postings are, its weight, and the most it adds to any document."""
+
+    start: int
+    end: int
+    weight: np.float32
+    peak: float
 
 
 def length_code(lengths: NDArray[Any]) -> NDArray[np.uint8]:
@@ -68,7 +82,7 @@ def _bits(number: int) -> int:
 LENGTHS = _byte_lengths()
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def term_key(term: str) -> int:
     """64 bits that stand for a term in the dictionary."""
     return int.from_bytes(
@@ -76,11 +90,12 @@ def term_key(term: str) -> int:
     )
 
 
-def inverse_norms(mean: float) -> NDArray[np.float32]:
-    """1 / (k1 * (1 - b + b * length / mean)) for each length code, in single precision."""
+def divisors(pairs: NDArray[Any], mean: float) -> NDArray[np.float32]:
+    """1 + f / (k1 * (1 - b + b * |d| / mean)) for each pair (f << 8 | code of |d|), in single precision."""
     one = np.float32(1)
-    norms: NDArray[np.float32] = one / (K1 * ((one - B) + B * LENGTHS.astype(np.float32) / np.float32(mean)))
-    return norms
+    norms = one / (K1 * ((one - B) + B * LENGTHS.astype(np.float32) / np.float32(mean)))
+    result: NDArray[np.float32] = one + (pairs >> 8).astype(np.float32) * norms[pairs & 0xFF]
+    return result
 
 
 class Index:
@@ -93,10 +108,9 @@ class Index:
         self.starts = store.array("term_starts")
         self.peaks = store.array("term_peaks")
         self.docs = store.array("post_docs")
-        self.counts = store.array("post_counts")
-        self.codes = store.array("doc_codes")
+        self.pairs = store.array("post_pairs")
         self.ranks = store.array("asin_ranks")
-        self.norms = inverse_norms(store.about["tokens"] / max(1, self.filled))
+        self.divisors = divisors(store.array("pairs"), store.about["tokens"] / max(1, self.filled))
 
     def search(self, query: str, count: int) -> list[int]:
         """The best `count` documents for a query, best first, as index positions."""
@@ -106,100 +120,92 @@ class Index:
                 f"The query has {len(asked):,} different search terms, the most that can be searched for is "
                 f"{LONGEST_QUERY:,}. Shorten it."
             )
-        if not asked:
+        terms = self._terms(asked)
+        if not terms:
+            return []
+        if sum(term.end - term.start for term in terms) < _PRUNE_FROM:
+            docs, scores = self._all(terms)
+        else:
+            docs = self._promising(terms, count)
+            scores = self._exact(docs, terms)
+        return self._best(docs, scores, count)
+
+    def _terms(self, asked: Mapping[str, int]) -> list[_Term]:
+        """The terms of a query that the index knows, in the order of the query."""
+        if not asked or not len(self.keys):
             return []
         wanted = np.array([term_key(term) for term in asked], dtype=np.uint64)
         places = np.searchsorted(self.keys, wanted)
         places[places == len(self.keys)] = 0
-        found = self.keys[places] == wanted if len(self.keys) else np.zeros(len(wanted), dtype=bool)
+        found = self.keys[places] == wanted
         boosts = np.array(list(asked.values()), dtype=np.float32)[found]
         places = places[found]
-        starts, ends = self.starts[places], self.starts[places + 1]
-        weights = boosts * self._idf(ends - starts)
-        total = int((ends - starts).sum())
-        if total < _PRUNE_FROM:
-            docs, scores = self._all(starts, ends, weights)
-        else:
-            docs = self._promising(starts, ends, weights, weights * self.peaks[places], count)
-            scores = self._exact(docs, starts, ends, weights)
-        return self._best(docs, scores, count)
+        spans = zip(self.starts[places].tolist(), self.starts[places + 1].tolist())
+        return [
+            _Term(start, end, weight := boost * self._idf(end - start), float(weight) * peak)
+            for (start, end), boost, peak in zip(spans, boosts, self.peaks[places].tolist())
+        ]
 
-    def _idf(self, documents: NDArray[Any]) -> NDArray[np.float32]:
+    def _idf(self, documents: int) -> np.float32:
         """ln(1 + (N - n + 0.5) / (n + 0.5)), rounded to single precision."""
-        return np.array(
-            [math.log(1 + (self.filled - n + 0.5) / (n + 0.5)) for n in documents.tolist()], dtype=np.float32
-        )
+        rarity: np.float32 = np.float32(math.log(1 + (self.filled - documents + 0.5) / (documents + 0.5)))
+        return rarity
 
-    def _score(self, docs: NDArray[Any], counts: NDArray[Any], weight: Any) -> NDArray[np.float32]:
-        result: NDArray[np.float32] = weight - weight / (
-            np.float32(1) + counts.astype(np.float32) * self.norms[self.codes[docs]]
-        )
-        return result
-
-    def _all(
-        self, starts: NDArray[Any], ends: NDArray[Any], weights: NDArray[np.float32]
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def _all(self, terms: list[_Term]) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Every document with any of the terms, and its score."""
-        spans = list(zip(starts.tolist(), ends.tolist()))
-        if not spans:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        docs = np.concatenate([self.docs[start:end] for start, end in spans])
-        counts = np.concatenate([self.counts[start:end] for start, end in spans])
-        parts = self._score(docs, counts, np.repeat(weights, ends - starts))
-        sums = np.bincount(docs, weights=parts, minlength=1)
+        docs = np.concatenate([self.docs[term.start : term.end] for term in terms])
+        pairs = np.concatenate([self.pairs[term.start : term.end] for term in terms])
+        weights = np.repeat(
+            np.array([term.weight for term in terms]), [term.end - term.start for term in terms]
+        )
+        sums = np.bincount(docs, weights=weights - weights / self.divisors[pairs])
         found = np.flatnonzero(sums)
         return found, sums[found].astype(np.float32)
 
-    def _promising(
-        self,
-        starts: NDArray[Any],
-        ends: NDArray[Any],
-        weights: NDArray[np.float32],
-        peaks: NDArray[np.float32],
-        count: int,
-    ) -> NDArray[Any]:
+    def _promising(self, terms: list[_Term], count: int) -> NDArray[Any]:
         """Documents among which the best are, found from the weightiest terms as far as needed.
 
-        Terms are taken from the largest possible contribution down. When what the rest could add is less than
-        what separates a document from the `count`-th best so far, the rest need not be read.
+        Terms are taken from the largest possible contribution down. The `count`-th best among some documents of
+        the first terms is a bound from below on what the best have. Once the rest of the terms cannot lift
+        another document to it, the rest need not be read.
         """
         sums = np.zeros(self.documents)
-        order = np.argsort(-peaks, kind="stable").tolist()
-        left = float(peaks.sum(dtype=np.float64)) * (1 + 1e-5)
-        for position, term in enumerate(order, start=1):
-            docs = self.docs[starts[term] : ends[term]]
-            sums[docs] += self._score(docs, self.counts[starts[term] : ends[term]], weights[term])
-            left -= float(peaks[term])
-            if position == len(order):
-                break
-            touched = np.flatnonzero(sums)
-            if len(touched) <= count:
-                continue
-            parts = sums[touched]
-            threshold = float(np.partition(parts, len(parts) - count)[len(parts) - count])
-            if left < threshold:
-                near: NDArray[Any] = touched[parts + left >= threshold]
-                if position == len(order) or len(near) <= len(touched) // 4 or len(near) < 50 * count:
+        sample: NDArray[Any] = np.empty(0, dtype=np.int64)
+        order = sorted(terms, key=lambda term: -term.peak)
+        left = sum(term.peak for term in terms) * (1 + 1e-5)
+        unread = sum(term.end - term.start for term in terms)
+        threshold = 0.0
+        for term in order:
+            docs = self.docs[term.start : term.end].astype(np.int64)
+            parts = (term.weight - term.weight / self.divisors)[self.pairs[term.start : term.end]]
+            sums[docs] += parts
+            left -= term.peak
+            unread -= len(docs)
+            if len(sample) < count:
+                if len(docs) > _SAMPLE:
+                    docs = docs[np.argpartition(parts, len(parts) - _SAMPLE)[-_SAMPLE:]]
+                sample = np.union1d(sample, docs)
+            if len(sample) >= count:
+                partial = sums[sample]
+                kth = len(partial) - count
+                threshold = float(np.partition(partial, kth)[kth])
+            if unread and left < threshold:
+                near: NDArray[Any] = np.flatnonzero(sums >= threshold - left)
+                # Looking a document up in the rest costs more than reading a posting.
+                if len(near) * 8 * (len(terms) + 1) < unread:
                     return near
-        found = np.flatnonzero(sums)
-        if len(found) <= count:
-            return found
-        parts = sums[found]
-        threshold = float(np.partition(parts, len(parts) - count)[len(parts) - count])
-        return found[parts >= threshold * (1 - 1e-6)]
+        return np.flatnonzero(sums >= threshold * (1 - 1e-6)) if threshold else np.flatnonzero(sums)
 
-    def _exact(
-        self, docs: NDArray[Any], starts: NDArray[Any], ends: NDArray[Any], weights: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _exact(self, docs: NDArray[Any], terms: list[_Term]) -> NDArray[np.float32]:
         """The scores of chosen documents, terms added in the order of the query."""
         sums = np.zeros(len(docs))
-        for start, end, weight in zip(starts.tolist(), ends.tolist(), weights):
-            posted = self.docs[start:end]
+        for term in terms:
+            posted = self.docs[term.start : term.end]
             places = np.searchsorted(posted, docs.astype(posted.dtype))
             places[places == len(posted)] = 0
             here = posted[places] == docs
-            counts = self.counts[start:end][places[here]]
-            sums[here] += self._score(docs[here], counts, weight)
+            pairs = self.pairs[term.start : term.end][places[here]]
+            sums[here] += term.weight - term.weight / self.divisors[pairs]
         return sums.astype(np.float32)
 
     def _best(self, docs: NDArray[Any], scores: NDArray[np.float32], count: int) -> list[int]:

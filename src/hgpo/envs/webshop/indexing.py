@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ...errors import BadFile
 from .analysis import term_of, words
-from .index import inverse_norms, length_code, term_key
+from .index import divisors, length_code, term_key
 from .store import Writer
 
 _TOKENS_A_BLOCK = 1 << 23
-_POSTING = np.dtype([("term", np.int32), ("doc", np.int32), ("count", np.uint16)])
+_POSTING = np.dtype([("term", np.int32), ("doc", np.int32), ("pair", np.uint32)])
 
 
 class _TermIds(dict[str, int]):
@@ -38,15 +38,20 @@ class IndexBuilder:
     """Takes documents one by one; blocks of sorted postings wait on disk until they are merged.
 
     Memory is bounded by the block size and the number of different words.
+
+    Args:
+        path: the store that is being made; blocks lie beside it, on the same disk.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.ids = _TermIds()
         self.lengths = array("i")
         self.flushed = 0
         self.tokens = array("i")
-        self.folder = tempfile.TemporaryDirectory(prefix="hgpo-index-")
+        self.folder = tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         self.blocks: list[Path] = []
+        self.pairs: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
+        """Every (frequency << 8 | length code) that occurs; there are few, so postings hold a number."""
 
     def __enter__(self) -> IndexBuilder:
         return self
@@ -73,7 +78,9 @@ class IndexBuilder:
         pairs, counts = np.unique(pairs, return_counts=True)
         block = np.empty(len(pairs), dtype=_POSTING)
         block["term"], block["doc"] = pairs >> 32, pairs & 0xFFFFFFFF
-        block["count"] = np.minimum(counts, 0xFFFF)
+        codes = length_code(lengths)[block["doc"] - self.flushed]
+        block["pair"] = np.minimum(counts, 0xFFFFFF) << 8 | codes
+        self.pairs = np.union1d(self.pairs, block["pair"])
         path = Path(self.folder.name) / f"{len(self.blocks)}.npy"
         np.save(path, block)
         self.blocks.append(path)
@@ -98,15 +105,14 @@ class IndexBuilder:
         for path in self.blocks:
             sizes += np.bincount(rank[np.load(path, mmap_mode="r")["term"]], minlength=len(keys))
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        codes = length_code(lengths)
         filled, tokens = int((lengths > 0).sum()), int(lengths.sum())
-        docs, counts = self._merge(rank, starts)
+        docs, pairs = self._merge(rank, starts)
         writer.add("term_keys", keys[order])
         writer.add("term_starts", starts)
-        writer.add("term_peaks", _peaks(docs, counts, starts, codes, tokens / max(1, filled)))
+        writer.add("term_peaks", _peaks(pairs, starts, divisors(self.pairs, tokens / max(1, filled))))
         writer.add("post_docs", docs)
-        writer.add("post_counts", counts)
-        writer.add("doc_codes", codes)
+        writer.add("post_pairs", pairs)
+        writer.add("pairs", self.pairs)
         return {"documents": len(lengths), "filled": filled, "tokens": tokens, "terms": len(keys)}
 
     def _merge(self, rank: NDArray[Any], starts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -114,7 +120,8 @@ class IndexBuilder:
         folder = Path(self.folder.name)
         size = max(1, int(starts[-1]))
         docs = np.memmap(folder / "docs", dtype=np.int32, mode="w+", shape=size)
-        counts = np.memmap(folder / "counts", dtype=np.uint16, mode="w+", shape=size)
+        kind = np.uint16 if len(self.pairs) <= 1 << 16 else np.uint32
+        pairs = np.memmap(folder / "pairs", dtype=kind, mode="w+", shape=size)
         free = starts[:-1].copy()
         for path in self.blocks:
             block = np.load(path, mmap_mode="r")
@@ -123,21 +130,18 @@ class IndexBuilder:
             first = np.flatnonzero(np.diff(terms, prepend=-1))
             run = np.diff(first, append=len(terms))
             places = np.repeat(free[terms[first]] - first, run) + np.arange(len(terms))
-            docs[places], counts[places] = block["doc"], block["count"]
+            docs[places], pairs[places] = block["doc"], np.searchsorted(self.pairs, block["pair"])
             free[terms[first]] += run
-        return docs[: int(starts[-1])], counts[: int(starts[-1])]
+        return docs[: int(starts[-1])], pairs[: int(starts[-1])]
 
 
-def _peaks(
-    docs: NDArray[Any], counts: NDArray[Any], starts: NDArray[Any], codes: NDArray[Any], mean: float
-) -> NDArray[np.float32]:
+def _peaks(pairs: NDArray[Any], starts: NDArray[Any], parts: NDArray[np.float32]) -> NDArray[np.float32]:
     """The largest share of its weight that each term adds to any document; bounds a search from above."""
-    norms = inverse_norms(mean)
+    shares = 1 - 1 / parts
     peaks = np.zeros(len(starts) - 1, dtype=np.float32)
     step = 1 << 16
     for first in range(0, len(peaks), step):
         bounds = starts[first : first + step + 1]
-        part = slice(int(bounds[0]), int(bounds[-1]))
-        shares = 1 - 1 / (1 + counts[part] * norms[codes[docs[part]]])
-        peaks[first : first + step] = np.maximum.reduceat(shares, bounds[:-1] - bounds[0])
+        part = shares[pairs[int(bounds[0]) : int(bounds[-1])]]
+        peaks[first : first + step] = np.maximum.reduceat(part, bounds[:-1] - bounds[0])
     return peaks

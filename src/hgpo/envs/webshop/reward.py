@@ -43,9 +43,9 @@ class Purchase:
     title_score: float
     """Share of the wanted title's nouns that the bought title has."""
     attributes_met: int
-    attributes: int
+    attributes_wanted: int
     options_met: int
-    options: int
+    options_wanted: int
     price_met: bool
 
     def parts(self) -> dict[str, Any]:
@@ -53,13 +53,13 @@ class Purchase:
         return asdict(self)
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def _tokens(text: str) -> frozenset[str]:
     """The words that are compared: no Latin-1 accents, no punctuation, lower case."""
     return frozenset(re.sub(r"\W", " ", text.translate(_LATIN)).lower().split())
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 15)
 def alike(one: str, other: str) -> bool:
     """Whether the token-set ratio of two texts, rounded, is above 85.
 
@@ -110,9 +110,9 @@ def score(
         category_match=category_match,
         title_score=title_score,
         attributes_met=attributes_met,
-        attributes=len(attributes),
+        attributes_wanted=len(attributes),
         options_met=options_met,
-        options=len(texts),
+        options_wanted=len(texts),
         price_met=price_met,
     )
 
@@ -135,7 +135,7 @@ def _levels(category: str) -> set[str]:
     return {level.strip() for level in category.split("›")}
 
 
-@lru_cache(maxsize=1 << 13)
+@lru_cache(maxsize=1 << 12)
 def _nouns(tagger: Tagger, title: str) -> tuple[str, ...]:
     return tuple(token.lower() for token, noun in tagger(title) if noun)
 

@@ -92,7 +92,7 @@ class Shopper:
         if self._plan:
             return self._plan.pop(0)
         if "buy now" in links:
-            return self._on_item(links, latest.text)
+            return self._on_item(links)
         if "next >" in links:
             return self._on_results(links, latest.text)
         if self._queue is None or "back to search" not in links:
@@ -117,7 +117,7 @@ class Shopper:
             self._looking, self._last = self._best[1], True
         return f"click[{self._looking}]"
 
-    def _on_item(self, links: list[str], text: str) -> str:
+    def _on_item(self, links: list[str]) -> str:
         """Take the options and buy, or turn back."""
         offered = [link for link in links if link not in _BUTTONS]
         wanted = [option for option in self.wish.options if option in offered]

@@ -145,7 +145,7 @@ def _step_5(word: str) -> str:
     return word
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
     """The stem of a lower-case word."""
     if len(word) < 3:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BadFile
+from ...errors import DamagedStore
 from ...files import atomic_path
 
 MAGIC = b"HGPO-STORE\n"
@@ -31,10 +31,6 @@ VERSION = 1
 _ALIGN = 64
 _BLOCK = 1 << 20
 _SMALL = 1 << 26
-
-
-class DamagedStore(BadFile):
-    """A store that is truncated, half-written, corrupt or of another version."""
 
 
 class Writer:
@@ -99,8 +95,9 @@ def _checks(data: mmap.mmap | bytes, start: int, size: int) -> list[int]:
 class Store:
     """A store opened for reading; sections are arrays over the mapped file."""
 
-    def __init__(self, path: Path, data: mmap.mmap, header: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, data: mmap.mmap, header: Mapping[str, Any], seen: os.stat_result) -> None:
         self.path = path
+        self._seen = seen
         self.about: Mapping[str, Any] = header["about"]
         self._data = data
         self._sections: Mapping[str, Mapping[str, Any]] = header["sections"]
@@ -115,6 +112,7 @@ class Store:
         """
         try:
             with open(path, "rb") as file:
+                seen = os.fstat(file.fileno())
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise DamagedStore(f"The store {path} cannot be opened: {error}.") from error
@@ -131,7 +129,7 @@ class Store:
         text = data[start : start + size]
         if zlib.crc32(text) != int.from_bytes(data[start + size : start + size + 4], "little"):
             raise DamagedStore(f"The header of the store {path} is damaged.")
-        store = cls(path, data, json.loads(text))
+        store = cls(path, data, json.loads(text), seen)
         store._verify(len(data) <= _SMALL if thorough is None else thorough)
         return store
 
@@ -149,6 +147,15 @@ class Store:
                 right = [zlib.crc32(part) for part in ends] == wanted[:2]
             if not right:
                 raise DamagedStore(f"The section {name!r} of the store {self.path} is damaged.")
+
+    def is_current(self) -> bool:
+        """Whether the file at the path is still the one that was mapped, untouched."""
+        try:
+            now = self.path.stat()
+        except OSError:
+            return False
+        seen = self._seen
+        return (now.st_ino, now.st_size, now.st_mtime_ns) == (seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
     def array(self, name: str) -> NDArray[Any]:
         """A section as an array over the mapped file; nothing is copied."""

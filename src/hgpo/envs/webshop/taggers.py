@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Hashable
+from functools import lru_cache, partial
 from typing import Any
 
-from ...errors import BadSetting, MissingExtra
+from ...errors import BadSetting
 
 Tagger = Callable[[str], list[tuple[str, bool]]]
 MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm")
@@ -61,7 +61,10 @@ def spacy_tagger(model: str) -> Tagger:
     try:
         import spacy
     except ImportError as error:
-        raise MissingExtra("spacy", "webshop", f"The tagger {model!r}") from error
+        raise BadSetting(
+            f"The tagger {model!r} needs spaCy, which is not installed. Install both with: pip install spacy && "
+            f"python -m spacy download {model}, or use tagger='builtin'."
+        ) from error
     try:
         pipeline = spacy.load(model)
     except OSError as error:
@@ -85,7 +88,8 @@ def choose_tagger(wanted: Tagger | str | None) -> tuple[Tagger, str]:
             installed and the built-in tagger if not.
     """
     if callable(wanted):
-        return wanted, _name(wanted)
+        # What it says is remembered by tagger and title, so it must be hashable; a partial always is.
+        return (wanted if isinstance(wanted, Hashable) else partial(wanted)), _name(wanted)
     if wanted is None:
         if importlib.util.find_spec("spacy"):
             for model in MODELS:
