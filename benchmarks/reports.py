@@ -22,8 +22,32 @@ from typing import Any
 
 from hgpo import StepBatch
 
-PLACES = ["countertop", "cabinet", "drawer", "fridge", "shelf", "sinkbasin", "microwave", "garbagecan", "stoveburner"]
-THINGS = ["apple", "bread", "bowl", "cup", "egg", "fork", "knife", "lettuce", "mug", "pan", "plate", "potato", "spoon"]
+PLACES = [
+    "countertop",
+    "cabinet",
+    "drawer",
+    "fridge",
+    "shelf",
+    "sinkbasin",
+    "microwave",
+    "garbagecan",
+    "stoveburner",
+]
+THINGS = [
+    "apple",
+    "bread",
+    "bowl",
+    "cup",
+    "egg",
+    "fork",
+    "knife",
+    "lettuce",
+    "mug",
+    "pan",
+    "plate",
+    "potato",
+    "spoon",
+]
 FORM = (
     "You are in a house and act in it by short text commands.\nYour task: {task}\nYou have taken {step} steps so far.\n"
     "{history}Now you see: {seen}\nCommands that work now:\n{commands}\nWrite exactly one command as "
@@ -70,7 +94,11 @@ def _task(draw: random.Random, iteration: int, number: int) -> Iterator[dict[str
                 "done": last,
                 "success": won,
                 "prompt": FORM.format(
-                    task=task, step=step, history=history, seen=seen, commands="\n".join(f"- {c}" for c in commands)
+                    task=task,
+                    step=step,
+                    history=history,
+                    seen=seen,
+                    commands="\n".join(f"- {c}" for c in commands),
                 ),
                 "response": f"<think>{_thought(draw)}</think><action>{action}</action>",
                 "admissible": commands,
@@ -101,7 +129,17 @@ def main() -> None:
             row["trajectory"] = f"{row['iteration']}/{row['trajectory']}"
         StepBatch.from_rows(rows).write(file)
         page, numbers = Path(folder) / "report.html", Path(folder) / "report.json"
-        words = [sys.executable, "-m", "hgpo", "inspect", str(file), "--html", str(page), "--json", str(numbers)]
+        words = [
+            sys.executable,
+            "-m",
+            "hgpo",
+            "inspect",
+            str(file),
+            "--html",
+            str(page),
+            "--json",
+            str(numbers),
+        ]
         start = time.monotonic()
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         seconds = time.monotonic() - start

@@ -37,7 +37,10 @@ class Chromium:
     """A browser session. `console` gives what the page logged, errors included."""
 
     def __init__(self) -> None:
-        driver, browser = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("google-chrome")
+        driver, browser = (
+            shutil.which("chromedriver"),
+            shutil.which("chromium") or shutil.which("google-chrome"),
+        )
         if driver is None or browser is None:
             message = "needs chromium and chromedriver (apt-get install chromium chromium-driver)"
             if os.environ.get("HGPO_REQUIRE_CHROMIUM"):
@@ -56,7 +59,11 @@ class Chromium:
             port = found and found[1]
         self.base = f"http://127.0.0.1:{port}"
         options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={self.folder}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }
         made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.session = f"/session/{made['sessionId']}"
 
@@ -104,9 +111,7 @@ class Chromium:
 
     def click(self, selector: str) -> None:
         """Click as a person does: scrolled into view, at the element's middle."""
-        found = self._call(
-            "POST", f"{self.session}/element", {"using": "css selector", "value": selector}
-        )
+        found = self._call("POST", f"{self.session}/element", {"using": "css selector", "value": selector})
         self._call("POST", f"{self.session}/element/{next(iter(found.values()))}/click", {})
 
     def write(self, selector: str, text: str) -> None:
@@ -130,7 +135,10 @@ class Chromium:
 
     def console(self) -> list[str]:
         """What was logged since the last call, with its severity."""
-        return [f"{e['level']}: {e['message']}" for e in self._call("POST", f"{self.session}/se/log", {"type": "browser"})]
+        return [
+            f"{e['level']}: {e['message']}"
+            for e in self._call("POST", f"{self.session}/se/log", {"type": "browser"})
+        ]
 
     def picture(self, path: Path) -> None:
         """Save what the window shows."""

@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, count, write, say."""
     import json
+    import sys
 
     from ..files import write_text
     from ..inspect import inspect, open_rollouts
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
             print(text)
             return 0
         write_text(args.json, text + "\n")
-    print(terminal(report.content))
+    encoding = sys.stdout.encoding or "utf-8"
+    print(terminal(report.content).encode(encoding, "backslashreplace").decode(encoding))
     for written in (args.html, args.json):
         if written:
             print(f"wrote {written}")

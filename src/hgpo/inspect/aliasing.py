@@ -17,7 +17,7 @@ import numpy as np
 from ..columns import Encoder, IntArray
 from ..groups import dense
 from .analysis import Analysis, distinct
-from .text import as_text
+from .text import named
 
 # Texts remembered per iteration; the rest is only counted.
 KEEP = 50
@@ -54,7 +54,7 @@ def aliases(analysis: Analysis) -> tuple[int, int, dict[str, Alias]]:
     steps_of_text = np.bincount(codes[chosen], weights=sizes[chosen], minlength=len(observation.values))
     kept = set(np.argsort(-steps_of_text, kind="stable")[:KEEP].tolist())
     for group in chosen[np.isin(codes[chosen], list(kept))]:
-        text = as_text(observation.values[codes[group]])
+        text = named(observation.values[codes[group]], 2000)
         entry = found.setdefault(text, Alias(text))
         entry.steps += int(sizes[group])
         entry.tasks += 1

@@ -7,7 +7,6 @@ Columns nobody asked for are kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,15 +36,18 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "task_type": ("data_source", "gamefile_type"),
 }
 
-# Where the present observation stands in a prompt: ours, and the sentence used by verl-agent's environments.
-_OBSERVATION = re.compile(
-    r"(?:Now you see:|current observation is:|Current Observation:)[ \t]*\n?(?P<seen>.*?)"
-    r"(?=\n(?:Commands that work now|Actions that work now|Write exactly|First reason|Reply with|assistant\b)"
-    r"|\n?\s*Your admissible actions|\n?\s*Now it's your turn|\Z)",
-    re.DOTALL,
+# What stands before and after the present observation in a prompt: ours, and verl-agent's environments.
+_BEFORE = ("Now you see:", "current observation is:", "Current Observation:")
+_AFTER = (
+    "\nCommands that work now",
+    "\nActions that work now",
+    "\nWrite exactly",
+    "\nFirst reason",
+    "\nReply with",
+    "\nassistant",
+    "Your admissible actions",
+    "Now it's your turn",
 )
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
-_KEY = re.compile(r"(?P<task>.*)_(?P<trajectory>\d+)_(?P<step>\d+)", re.DOTALL)
 
 
 def known_names(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
@@ -85,12 +87,11 @@ def from_verl(
     for number, row in enumerate(rows):
         ours = _renamed(row, columns)
         if ours.get("observation") is None:
-            seen = list(_OBSERVATION.finditer(str(ours["prompt"])))
-            whole_prompt += not seen
-            ours["observation"] = seen[-1]["seen"].strip() if seen else ours["prompt"]
+            seen = _observation(str(ours["prompt"]))
+            whole_prompt += seen is None
+            ours["observation"] = ours["prompt"] if seen is None else seen
         if ours.get("action") is None:
-            acted = _ACTION.findall(str(ours["response"]))
-            ours["action"] = (acted[-1] if acted else str(ours["response"])).strip()
+            ours["action"] = _action(str(ours["response"]))
         _place(ours, number, prompts, counts)
         found.append(ours)
     if whole_prompt:
@@ -103,6 +104,31 @@ def from_verl(
             "every step of a trajectory carries the same score, so the score is counted once, at its last step"
         )
     return found, notes
+
+
+def _observation(prompt: str) -> str | None:
+    """The text after the last known mark, up to what follows an observation; None without a mark."""
+    start = max((prompt.rfind(mark) + len(mark) for mark in _BEFORE if mark in prompt), default=None)
+    if start is None:
+        return None
+    ends = [end for end in (prompt.find(mark, start) for mark in _AFTER) if end >= 0]
+    return prompt[start : min(ends, default=len(prompt))].strip()
+
+
+def _action(response: str) -> str:
+    """What stands in the last pair of action tags, or the whole reply."""
+    lowered = response.lower()
+    end = lowered.rfind("</action>")
+    start = lowered.rfind("<action>", 0, max(end, 0))
+    return (response[start + len("<action>") : end] if start >= 0 else response).strip()
+
+
+def _key(uid: object) -> tuple[str, int, int] | None:
+    """task, trajectory and step of a row key task_session_output."""
+    parts = str(uid).rsplit("_", 2)
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts[1:]):
+        return None
+    return parts[0], int(parts[1]), int(parts[2])
 
 
 def _renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
@@ -118,11 +144,10 @@ def _renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
     ours.setdefault("reward", rest.get("score"))
     for name, value in rest.items():
         ours.setdefault(name, value)
-    key = _KEY.fullmatch(str(ours.get("uid", "")))
+    key = _key(ours.get("uid", ""))
     if key:
-        ours.setdefault("task", key["task"])
-        ours.setdefault("trajectory", int(key["trajectory"]))
-        ours.setdefault("step", int(key["step"]))
+        for name, value in zip(("task", "trajectory", "step"), key):
+            ours.setdefault(name, value)
     for wanted in (
         "task",
         "trajectory",

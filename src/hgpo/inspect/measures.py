@@ -12,7 +12,7 @@ from ..groups import Groups, dense
 from ..metrics import BIN_ENDS, BIN_NAMES, context_pairs
 from .analysis import Analysis, distinct
 from .tally import Tally
-from .text import as_text
+from .text import named
 
 # A group whose deviation is below this share of all returns' deviation compares near-equal outcomes.
 TINY = 0.05
@@ -53,7 +53,7 @@ def _types(analysis: Analysis, tally: Tally) -> None:
     if analysis.types is None:
         names = np.full(len(analysis.totals), "all", dtype=object)
     else:
-        names = np.array([as_text(value) or "none" for value in analysis.types], dtype=object)
+        names = np.array([named(value) or "none" for value in analysis.types], dtype=object)
     for name in sorted(set(names.tolist())):
         rows = np.flatnonzero(names == name)
         tally.count("type", name, "trajectories", by=len(rows))
@@ -88,7 +88,7 @@ def _contexts(analysis: Analysis, tally: Tally) -> None:
     tally.count("covered", by=np.count_nonzero(covered))
 
 
-def _spread(tally: Tally, key: tuple[str, ...], groups: Groups) -> None:
+def _spread(tally: Tally, key: tuple[object, ...], groups: Groups) -> None:
     tally.count(*key, "squares", by=np.square(groups.deviations).sum())
     tally.count(*key, "freedom", by=len(groups.labels) - groups.num_groups)
 

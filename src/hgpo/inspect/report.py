@@ -19,7 +19,7 @@ from .findings import findings
 from .measures import measure, opposite
 from .rollouts import Rollouts
 from .tally import Tally
-from .text import as_text
+from .text import named
 
 SHOWN_STEPS = 120_000
 LISTED = 20
@@ -134,7 +134,7 @@ def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
     for number, name in enumerate(names):
         entry: dict[str, Any] = {
             "iteration": analysis.number,
-            "task": as_text(name),
+            "task": named(name),
             "trajectories": int(counts[number]),
             "steps": int(steps[number]),
             "return": float(means[number]),
@@ -145,7 +145,7 @@ def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
         if won is not None:
             entry["success"] = float(won[number] / counts[number])
         if kinds is not None:
-            entry["type"] = as_text(kinds[number])
+            entry["type"] = named(kinds[number])
         found.append(entry)
     return found
 
@@ -163,8 +163,8 @@ def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
             found.append(
                 {
                     "iteration": analysis.number,
-                    "task": as_text(row["task"][0]),
-                    "trajectory": as_text(row["trajectory"][0]),
+                    "task": named(row["task"][0]),
+                    "trajectory": named(row["trajectory"][0]),
                     "step": int(row["step"][0]),
                     "first": one,
                     "second": other,
@@ -176,7 +176,7 @@ def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _strength(entry: dict[str, Any]) -> float:
-    return min(abs(entry["first_advantage"]), abs(entry["second_advantage"]))
+    return float(min(abs(entry["first_advantage"]), abs(entry["second_advantage"])))
 
 
 def _content(rollouts: Rollouts, plan: Plan, gathered: _Gathered) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def _content(rollouts: Rollouts, plan: Plan, gathered: _Gathered) -> dict[str, A
             "name": rollouts.path.resolve().name,
             "files": len(rollouts.files),
             "trained_with": rollouts.estimator,
-            "columns": list(gathered.extras),
+            "columns": [named(column) for column in gathered.extras],
             "notes": rollouts.notes,
         },
         "depth": plan.depth,

@@ -10,7 +10,7 @@ import numpy as np
 from ..columns import FloatArray, IntArray
 from ..explain import Term
 from .analysis import Analysis
-from .text import as_text
+from .text import named
 
 
 def step_columns(shown: Iterable[Analysis]) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def step_columns(shown: Iterable[Analysis]) -> dict[str, Any]:
         columns["iteration"] += [analysis.number] * len(rows)
         for name in ("task", "trajectory"):
             values = analysis.batch.encoded(name)
-            texts = np.array([as_text(value) for value in values.values], dtype=object)
+            texts = np.array([named(value) for value in values.values], dtype=object)
             columns[name] += texts[values.codes[rows]].tolist()
         columns["step"] += analysis.trajectories.step.tolist()
         columns["reward"] += analysis.batch.rewards[rows].tolist()
@@ -57,8 +57,6 @@ def term_columns(term: Term) -> dict[str, FloatArray | IntArray]:
 
 
 def _spread(values: FloatArray | IntArray, rows: IntArray, count: int) -> list[Any]:
-    if len(rows) == count:
-        return values.tolist()
     spread = np.full(count, None, dtype=object)
     spread[rows] = values.tolist()
-    return spread.tolist()
+    return list(spread)

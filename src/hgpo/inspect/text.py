@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from typing import Any
 
@@ -9,6 +10,19 @@ from typing import Any
 def as_text(value: Any) -> str:
     """Any recorded value as text."""
     return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def named(value: Any, limit: int = 300) -> str:
+    """A name as text; a very long one is cut and told apart by a digest.
+
+    >>> named("x" * 1000, 5)
+    'xxxxx... (1000 characters, 44f83544)'
+    """
+    text = as_text(value)
+    if len(text) <= limit:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[:limit]}... ({len(text)} characters, {digest})"
 
 
 def printable(value: Any, limit: int = 60) -> str:

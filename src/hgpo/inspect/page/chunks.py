@@ -19,7 +19,7 @@ from ...columns import Categorical, FloatArray, IntArray
 from ...explain import Term
 from ...progress import Progress
 from ..analysis import Analysis
-from ..text import as_text
+from ..text import as_text, named
 
 # Bytes of compressed steps; base64 adds a third, so the page stays below 30 MB.
 BUDGET = 20_000_000
@@ -186,7 +186,7 @@ def _content(analysis: Analysis, start: int, stop: int, texts: _Texts, numbers: 
     first = np.flatnonzero(analysis.trajectories.step[here] == 0)
     content: dict[str, Any] = {
         "starts": first.tolist(),
-        "names": [texts.code(as_text(name)) for name in batch.take(rows[first])["trajectory"]],
+        "names": [texts.code(named(name)) for name in batch.take(rows[first])["trajectory"]],
         "reward": numbers.code(batch.rewards[rows]),
         "return": numbers.code(analysis.returns[here]),
         "advantages": {
@@ -208,7 +208,7 @@ def _content(analysis: Analysis, start: int, stop: int, texts: _Texts, numbers: 
             content[name] = batch.flag(name)[rows].astype(int).tolist()
     shown = {*OWN, *FLAGS}
     content["extras"] = {
-        name: _codes(batch.column(name), rows, lambda value: texts.code(_said(value, texts.limit)))
+        named(name): _codes(batch.column(name), rows, lambda value: texts.code(_said(value, texts.limit)))
         for name in batch.column_names
         if name not in shown
     }

@@ -40,7 +40,7 @@ function drawGraph(place, view) {
   for (const node of nodes.values()) for (const [to, times] of node.next) {
     const other = nodes.get(to);
     if (!other) continue;
-    const bend = other.x > node.x ? 0 : node === other ? 34 : 40, middle = (node.x + other.x) / 2;
+    const bend = other.x < node.x ? 40 : 0, middle = (node.x + other.x) / 2 + (other.x === node.x ? 45 : 0);
     const d = node === other ? `M${node.x - 6},${node.y - 8} C${node.x - 30},${node.y - 40} ${node.x + 30},${node.y - 40} ${node.x + 6},${node.y - 8}`
       : `M${node.x},${node.y} C${middle},${node.y - bend} ${middle},${other.y - bend} ${other.x},${other.y}`;
     drawing.append(svg("path", { d, fill: "none", stroke: path.has(node.label + ">" + to) ? "#2457a6" : "#98a1ad", "stroke-opacity": 0.65, "stroke-width": Math.min(9, 1 + 1.6 * Math.log2(times + 0.5)) }, tip(`${times} times`)));

@@ -10,7 +10,7 @@ function shade(value, limit) {
 function drawLanes(place, view) {
   const chunk = view.chunk, rows = [];
   for (let row = view.start; row < view.stop; row = chunk.end(row)) rows.push(row);
-  const longest = Math.max(...rows.map((row) => chunk.end(row) - row));
+  const longest = rows.reduce((most, row) => Math.max(most, chunk.end(row) - row), 0);
   const limit = largest(view);
   const canvas = element("canvas", { tabindex: "0", role: "img", "aria-label": "Lanes of steps; the list view has the same steps as text" });
   const space = element("div", { style: { width: NAME + longest * CELL + 30 + "px", height: HEAD + rows.length * CELL + 10 + "px" } });
