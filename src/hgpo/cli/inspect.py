@@ -76,9 +76,10 @@ def run(args: argparse.Namespace) -> int:
 
         write_page(report, args.html)
     if args.json:
+        from ..inspect.report import finite
         from ..inspect.steps import step_columns
 
-        text = json.dumps({**report.content, "steps": step_columns(report.shown)}, allow_nan=False)
+        text = json.dumps(finite({**report.content, "steps": step_columns(report.shown)}), allow_nan=False)
         if args.json == "-":
             print(text)
             return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -61,7 +62,16 @@ def inspect(rollouts: Rollouts, plan: Plan, shown_steps: int = SHOWN_STEPS) -> R
     content = _content(rollouts, plan, gathered)
     content["shown_iterations"] = [analysis.number for analysis in shown.kept]
     content["findings"] = findings(content)
-    return Report(content, shown.kept)
+    return Report(finite(content), shown.kept)
+
+
+def finite(value: Any) -> Any:
+    """The same content with null for numbers that overflowed, which JSON cannot carry."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Shown:

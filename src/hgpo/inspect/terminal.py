@@ -21,8 +21,9 @@ def _lines(content: Mapping[str, Any]) -> Iterator[str]:
     summary, source = content["summary"], content["source"]
     success = f"success {percent(summary['success'])}, " if "success" in summary else ""
     yield (
-        f"{printable(source['name'])}: {summary['steps']:,.0f} steps, {summary['trajectories']:,.0f} trajectories, "
-        f"{summary['tasks']:,.0f} task groups, {_count(summary['iterations'], 'iteration')}; "
+        f"{printable(source['name'])}: {_count(summary['steps'], 'step')}, "
+        f"{_count(summary['trajectories'], 'trajectory', 'trajectories')}, "
+        f"{_count(summary['tasks'], 'task group')}, {_count(summary['iterations'], 'iteration')}; "
         f"{success}mean return {summary['return']:.3g}"
     )
     for name, entry in content["estimators"].items():
@@ -62,8 +63,8 @@ def _compared(compare: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _count(number: float, noun: str) -> str:
-    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+def _count(number: float, noun: str, plural: str = "") -> str:
+    return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from ..text import as_text, named
 BUDGET = 20_000_000
 PIECE = 2000
 SAMPLED = 6
-LIMITS = (20_000, 4_000, 1_000, 250, 0)
+LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 100, 0)
 STEPS = 150_000
 OWN = (
     "task",
@@ -168,15 +169,14 @@ class _Numbers:
         self.lists.append(codes)
         return codes
 
-    def finish(self) -> list[float]:
-        """Fill all lists; return the table."""
+    def finish(self) -> list[float | None]:
+        """Fill all lists; return the table, null for what overflowed."""
         table, codes = np.unique(np.concatenate(self.parts) + 0.0, return_inverse=True)
         position = 0
         for part, codes_of in zip(self.parts, self.lists):
             codes_of += codes[position : position + len(part)].tolist()
             position += len(part)
-        found: list[float] = table.tolist()
-        return found
+        return [value if math.isfinite(value) else None for value in table.tolist()]
 
 
 def _content(analysis: Analysis, start: int, stop: int, texts: _Texts, numbers: _Numbers) -> dict[str, Any]:

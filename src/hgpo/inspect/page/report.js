@@ -23,6 +23,9 @@ function drawCards() {
   document.getElementById("cards").append(...cards.map(([value, name]) => element("div", { class: "card" }, element("b", {}, value), element("span", {}, name))));
   const notes = [...report.source.notes];
   if (report.shown_iterations.length < report.iterations.length) notes.push(`Single steps are kept for ${report.shown_iterations.length} of ${report.iterations.length} iterations; all numbers of this view count all of them.`);
+  if (browser.text_limit < 20000) notes.push(`To keep this page small, recorded texts are cut in the middle to ${count(browser.text_limit)} characters.`);
+  const left = browser.iterations.reduce((sum, iteration) => sum + iteration.left_out, 0);
+  if (left) notes.push(`Single steps of ${count(left)} task groups are left out to keep this page small; all numbers of this view count them.`);
   if (notes.length) document.getElementById("cards").after(element("div", {}, notes.map((note) => element("p", { class: "note" }, note))));
 }
 
