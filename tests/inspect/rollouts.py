@@ -73,6 +73,7 @@ def hostile(text: str) -> Rows:
                     "observation": text if step else f"start {text}",
                     "action": f"{step}{text}",
                     "reward": float(trajectory == 1 and step == 2),
+                    "success": trajectory == 1,
                     "prompt": f"prompt {text}",
                     "response": f"response {text}",
                     "state_key": f"{trajectory}{text}",

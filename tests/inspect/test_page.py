@@ -240,6 +240,11 @@ def test_hostile_text_stays_text(chromium: Chromium, tmp_path: Path, kind: str) 
     chromium.click("#tab-browse")
     assert chromium.run("return window.broken === undefined")
     assert chromium.run("return document.querySelectorAll('img, iframe, object, main script').length") == 0
+    # Nowhere on the page is there a character that hides or reorders text.
+    assert not chromium.run(
+        "return /[\\u0000-\\u0008\\u001b\\u007f-\\u009f\\u2028-\\u202e\\u2066-\\u2069\\u200b-\\u200f\\ufeff]/"
+        ".test(document.querySelector('main').textContent + document.title)"
+    )
     said = chromium.text("#observation")
     if kind == "long":
         assert "980,000 characters left out" in said

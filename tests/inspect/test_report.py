@@ -107,6 +107,12 @@ def test_history_that_decides_the_outcome_is_found(tmp_path: Path) -> None:
     assert summary["baseline_shift"] == pytest.approx((4 * 0.5 + 4 * 0.0) / 8)
     assert finding(report, "mixed_histories")["status"] == "look"
     assert finding(report, "history_effect")["number"] == 1.0
+    rows = meeting(same_history=False)
+    rows[1]["reward"] = 0.5  # now half of the attic's visitors do differently: hall 0.5 and 0, attic 1 and 1
+    partly = report_of(tmp_path, rows, depth=1, gamma=1.0).content["summary"]
+    # Mean squares: kitchen (0.6875 over 3 degrees), hall alone (0.125 over 1); by context 4 x 0.125 / 2 over 4.
+    state, context = (0.6875 + 0.125) / (3 + 1 + 1), (0.125 + 0.125) / 4
+    assert partly["history_effect"] == pytest.approx(1 - context / state)
     same = report_of(tmp_path, meeting(same_history=True), depth=1, gamma=1.0)
     assert same.content["summary"]["inconsistency"] == 0.0
     assert finding(same, "mixed_histories")["status"] == "fine"
