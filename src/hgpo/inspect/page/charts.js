@@ -21,10 +21,11 @@ function figure(title, drawing, legend, note) {
     note ? element("p", { class: "note" }, note) : null);
 }
 
-function frame(low, high, format) {
+function frame(low, top, format) {
+  const marks = ticks(low, top), high = Math.max(top, marks[marks.length - 1]);
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
   const y = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low || 1);
-  for (const value of ticks(low, high)) {
+  for (const value of marks) {
     drawing.append(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
       svg("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, document.createTextNode(format(value))));
   }
@@ -32,17 +33,17 @@ function frame(low, high, format) {
   return [drawing, y];
 }
 
-// Round values between two ends, at most six.
+// Round values from one end to just beyond the other, at most seven.
 function ticks(low, high) {
   const raw = (high - low) / 5, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw);
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9) + 1e-15; i++) found.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step < high + step * 0.999; i++) found.push(i * step);
   return found;
 }
 
-function label(drawing, x, text, anchor) {
-  drawing.append(svg("text", { x, y: HEIGHT - BOTTOM + 15, "text-anchor": anchor || "middle" }, document.createTextNode(plain(String(text), 18))));
+function label(drawing, x, text, anchor, limit = 18) {
+  drawing.append(svg("text", { x, y: HEIGHT - BOTTOM + 15, "text-anchor": anchor || "middle" }, document.createTextNode(plain(String(text), limit))));
 }
 
 // series: [{name, values: [..]}], one bar per category and series.
@@ -58,7 +59,7 @@ function bars(title, categories, series, format, note) {
       drawing.append(svg("rect", { x: first + j * width, y: y(value), width: Math.max(1, width - 1), height: Math.max(0, y(0) - y(value)), fill: PALETTE[j % PALETTE.length] },
         tip(`${one.name}, ${category}: ${format(value)} (${value})`)));
     });
-    if (categories.length <= 14 || i % Math.ceil(categories.length / 14) === 0) label(drawing, LEFT + slot * (i + 0.5), category);
+    if (categories.length <= 14 || i % Math.ceil(categories.length / 14) === 0) label(drawing, LEFT + slot * (i + 0.5), category, "middle", Math.max(3, Math.floor(slot / 6.4)));
   });
   return figure(title, drawing, series.length > 1 ? series.map((s, j) => [s.name, PALETTE[j % PALETTE.length]]) : null, note);
 }
