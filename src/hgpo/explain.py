@@ -87,11 +87,20 @@ class Explanation:
 def explain(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Explanation:
     """Compute advantages as `estimate` does, and say what each is made of.
 
-    The terms add up to the advantage of every step. An estimator without an explanation of its own is given as one
-    term, `whole`.
+    The terms add up to the advantage of every step. Where an estimator or one of its settings is no such sum, the
+    advantage is given as one term, `whole`.
     """
     found = compute(batch, name, settings)
-    return Explanation(name, found, _EXPLAINED.get(name, _whole)(found))
+    terms = _EXPLAINED.get(name, _whole)(found)
+    return Explanation(name, found, terms if _adds_up(found, terms) else _whole(found))
+
+
+def _adds_up(found: Computed, terms: tuple[Term, ...]) -> bool:
+    advantages = found.result.advantages
+    total = np.zeros(len(advantages))
+    for term in terms:
+        total[term.rows] += term.contributions
+    return bool(np.abs(total - advantages).max() <= 1e-9 * (1.0 + np.abs(advantages).max()))
 
 
 def _levels(
@@ -171,7 +180,7 @@ def _hgpo(found: Computed) -> tuple[Term, ...]:
     scale = np.where(covered, 1.0 / np.where(covered, total + how.weight_epsilon, 1.0), 0.0)
     terms = _levels(
         found,
-        lambda groups: base.divisors(groups, s.mode, how.std, how.epsilon, s.std_floor),
+        lambda groups: base.divisors(groups, s.mode, how.std, how.epsilon, s.std_floor or 0.0),
         [weight * scale for weight in raw],
     )
     if s.base_group or s.fallback == "episode":

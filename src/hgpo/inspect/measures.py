@@ -97,9 +97,10 @@ def _levels(analysis: Analysis, tally: Tally) -> None:
     normalised = getattr(reference.computed.settings, "mode", "") == "mean_std_norm"
     total = sum(float(np.abs(term.contributions).sum()) for term in reference.terms)
     tally.count("contributions", by=total)
+    terms = {term.name: term for term in reference.terms}
     trajectories, step_tasks = analysis.trajectories, analysis.tasks[analysis.trajectories.trajectory_ids]
     for number, level in enumerate(reference.computed.result.level_values):
-        term, groups, rows = reference.terms[number], level.groups, level.rows
+        term, groups, rows = terms.get(f"level {number}"), level.groups, level.rows
         sizes = groups.sizes
         shared = sizes > 1
         different = distinct(groups.labels, trajectories.trajectory_ids[rows], len(sizes))
@@ -114,8 +115,9 @@ def _levels(analysis: Analysis, tally: Tally) -> None:
         tally.count(*key, "constant", by=np.count_nonzero(shared & groups.constant))
         tally.count(*key, "used", by=np.count_nonzero(level.used))
         tally.count(*key, "abs_value", by=np.abs(level.values).sum())
-        tally.count(*key, "weight", by=term.weights.sum())
-        tally.count(*key, "contribution", by=np.abs(term.contributions).sum())
+        if term is not None:
+            tally.count(*key, "weight", by=term.weights.sum())
+            tally.count(*key, "contribution", by=np.abs(term.contributions).sum())
         tally.count(*key, "group_bins", by=np.bincount(bins, minlength=len(BIN_NAMES)).astype(float))
         tally.count(*key, "step_bins", by=np.bincount(bins, weights=sizes, minlength=len(BIN_NAMES)))
         tasks = Groups.of(dense(step_tasks[rows]), analysis.returns[rows])

@@ -35,6 +35,7 @@ function arithmetic(chunk, row) {
     const terms = chunk.terms(name, row), lines = [];
     for (const term of terms) {
       if (term.absent) { lines.push(element("tr", { class: "unused" }, element("td", {}, term.name), element("td", { colspan: "8", class: "words" }, "too early in the trajectory for this level"))); continue; }
+      if (term.name === "whole") { lines.push(element("tr", {}, element("td", { colspan: "9", class: "words" }, "with these settings the advantage is no sum of comparisons with groups; the estimator's formula is in its documentation"))); continue; }
       lines.push(element("tr", { class: term.weight === 0 ? "unused" : "", "data-term": term.name }, element("td", {}, term.name), element("td", {}, term.size === 1 ? "itself only" : `${term.size} ${term.members}`),
         element("td", {}, number(term.score)), element("td", {}, number(term.baseline)), element("td", {}, number(term.deviation)), element("td", {}, number(term.divisor)),
         element("td", {}, number(term.value)), element("td", {}, term.weight === 0 ? reason(term) : number(term.weight)), element("td", {}, number(term.weight * term.value))));
