@@ -75,6 +75,37 @@ def test_a_verl_dump_of_whole_answers_groups_by_prompt(tmp_path: Path) -> None:
     assert batch["reward"].tolist() == [0.0, 1.0] * 4
 
 
+def test_rows_that_fill_up_a_verl_batch_do_not_count(tmp_path: Path) -> None:
+    rows = verl()
+    empty = {"input": "", "output": "", "gts": None, "score": 0.0, "step": 7}
+    rows[3:3] = [{**empty, "uid": f"pad{'0af3' * 8}_{number}_0"} for number in range(3)]
+    rollouts = open_rollouts(dump(tmp_path / "7.jsonl", rows))
+    (iteration,) = rollouts
+    assert iteration.batch.flag("padding").tolist() == [False] * 3 + [True] * 3 + [False] * 7
+    assert iteration.batch["reward"].tolist()[6:8] == [0.0, 10.0]
+    assert any("3 rows" in note for note in rollouts.notes)
+
+
+@pytest.mark.verl
+def test_what_verl_itself_writes(tmp_path: Path) -> None:
+    base = pytest.importorskip("verl.trainer.ppo.v1.trainer_base")
+    rows = verl()
+    base.PPOTrainer._write_generations(
+        [row["input"] for row in rows],
+        [row["output"] for row in rows],
+        [row["gts"] for row in rows],
+        [row["score"] for row in rows],
+        {"uid": [row["uid"] for row in rows]},
+        str(tmp_path),
+        7,
+    )
+    (iteration,) = open_rollouts(tmp_path)
+    ours = only(dump(tmp_path.parent / "ours.jsonl", rows))
+    assert iteration.number == 7
+    for name in ("task", "trajectory", "step", "observation", "action", "reward"):
+        assert iteration.batch[name].tolist() == ours.batch[name].tolist()
+
+
 def test_step_scores_in_a_verl_dump_are_kept(tmp_path: Path) -> None:
     rows = verl()
     for number, row in enumerate(rows):

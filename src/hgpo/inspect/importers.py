@@ -7,6 +7,7 @@ Columns nobody asked for are kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -49,6 +50,9 @@ _AFTER = (
     "Now it's your turn",
 )
 
+# verl fills a batch up with empty rows under a made-up key, and dumps them too.
+_PADDING = re.compile(r"pad[0-9a-f]{32}")
+
 
 def known_names(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
     """Extend a column map by well-known other names for what is still missing: theirs -> ours."""
@@ -86,6 +90,8 @@ def from_verl(
     whole_prompt = 0
     for number, row in enumerate(rows):
         ours = _renamed(row, columns)
+        if ours.get("padding"):
+            ours |= {"observation": "", "action": ""}
         if ours.get("observation") is None:
             seen = _observation(str(ours["prompt"]))
             whole_prompt += seen is None
@@ -99,6 +105,9 @@ def from_verl(
             f"{whole_prompt} of {len(found)} prompts have no known mark before the observation, so the whole prompt "
             f"is taken as the observation; name a column with --columns theirs=observation if the dump has one."
         )
+    padding = sum(bool(row.get("padding")) for row in found)
+    if padding:
+        notes.append(f"{padding} rows with which verl filled up the batch are left out")
     if "reward" not in columns.values() and _one_score_per_trajectory(found):
         notes.append(
             "every step of a trajectory carries the same score, so the score is counted once, at its last step"
@@ -146,6 +155,8 @@ def _renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
         ours.setdefault(name, value)
     key = _key(ours.get("uid", ""))
     if key:
+        if _PADDING.fullmatch(key[0]):
+            ours.setdefault("padding", True)
         for name, value in zip(("task", "trajectory", "step"), key):
             ours.setdefault(name, value)
     for wanted in (
