@@ -3,7 +3,7 @@
     python benchmarks/reports.py [--steps 100000] [--keep rollouts.parquet]
 
 Rollouts are made up: 16 tasks x 8 rollouts an iteration in houses whose places are visited at random, prompts of
-about two thousand characters with two steps of history and a list of admissible actions. Prints a table and one JSON
+about 1,250 characters with two steps of history and a list of admissible actions. Prints a table and one JSON
 line.
 """
 
@@ -70,7 +70,7 @@ def rollouts(steps: int, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def _task(draw: random.Random, iteration: int, number: int) -> Iterator[dict[str, Any]]:
-    places = [f"{draw.choice(PLACES)} {draw.randint(1, 9)}" for _ in range(14)]
+    places = [f"{draw.choice(PLACES)} {draw.randint(1, 9)}" for _ in range(40)]
     inside = {place: draw.sample(THINGS, draw.randint(1, 4)) for place in places}
     wanted, goal = draw.choice(THINGS), draw.choice(places)
     task = f"put a {wanted} in {goal}."

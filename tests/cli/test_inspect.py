@@ -141,3 +141,17 @@ def test_empty_runs(tmp_path: Path) -> None:
         assert len(done.stderr.strip().splitlines()) == 1
         assert "holds no rollouts" in done.stderr or "empty" in done.stderr
     assert "No rollouts were given" in hgpo("inspect").stderr
+
+
+def test_a_message_that_quotes_a_hostile_file_stays_one_plain_line(tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text(json.dumps({"\x1b[2J\u202e\n" + "x" * 100_000: 1}) + "\n")
+    done = hgpo("inspect", file)
+    assert done.returncode == 2
+    assert done.stderr.rstrip("\n").isprintable()
+    assert len(done.stderr) < 3000
+    assert "'task'" in done.stderr
+    assert (
+        done.stderr.endswith("(the command line takes --columns theirs=ours).\n")
+        or "add what is missing" in done.stderr
+    )
