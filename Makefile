@@ -8,13 +8,14 @@ READY := $(VENV)/.ready
 # The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
 ALFWORLD := .venv-alfworld
 
-.PHONY: help setup test test-slow test-alfworld lint types train clean
+.PHONY: help setup test test-slow test-alfworld test-browser chromium lint types train clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
 	@echo "make test       set up, lint, check types, run the tests"
-	@echo "make test-slow  the slow tests and those that need a foreign engine"
+	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
+	@echo "make test-browser  the report page in headless Chromium"
 
 setup: $(READY)
 
@@ -32,7 +33,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not gpu"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not browser and not gpu"
 
 $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ALFWORLD)
@@ -43,8 +44,18 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 test-alfworld: $(ALFWORLD)/.ready
 	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/test_alfworld_live.py
 
-test-slow: $(READY) test-alfworld
-	$(BIN)/python -m pytest -m "slow and not gpu"
+test-slow: $(READY) test-alfworld chromium
+	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
+
+test-browser: $(READY) chromium
+	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "browser and not slow"
+
+# The pages of `hgpo inspect` are tested in a real browser.
+chromium:
+	@command -v chromedriver >/dev/null && command -v chromium >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver >/dev/null; } \
+	|| { echo "Install Debian's packages chromium and chromium-driver (or run this as root)."; exit 1; }
 
 train: $(READY)
 	$(BIN)/hgpo train quickstart --run runs/quickstart

@@ -11,7 +11,15 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MODULES = ["hgpo", "hgpo.steps", "hgpo.estimate", "hgpo.progress"]
+MODULES = [
+    "hgpo",
+    "hgpo.steps",
+    "hgpo.estimate",
+    "hgpo.progress",
+    "hgpo.explain",
+    "hgpo.inspect.text",
+    "hgpo.cli",
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .columns import FloatArray
+from .columns import FloatArray, IntArray
 from .errors import BadSteps, UnknownName
 from .estimators import ESTIMATORS
-from .estimators.base import Record
+from .estimators.base import Record, Result
 from .metrics import metrics
 from .settings import build
 from .steps import StepBatch
@@ -45,6 +46,31 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     >>> estimate(StepBatch.from_rows(rows), "hgpo", depth=0, mode="mean_norm", weight_epsilon=0.0).advantages
     array([-1.,  0.,  1.])
     """
+    found = compute(batch, name, settings)
+    record, result, rows = found.record, found.result, found.rows
+    if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
+        return Estimate(result.advantages, result.returns, result.levels, metrics(record, result))
+    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
+    advantages[rows], returns[rows] = result.advantages, result.returns
+    levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
+    levels[:, rows] = result.levels
+    return Estimate(advantages, returns, levels, metrics(record, result))
+
+
+@dataclass(frozen=True)
+class Computed:
+    """An estimator's result before it is put into the order of the given rows."""
+
+    record: Record
+    settings: Any
+    """The estimator's settings object."""
+    result: Result
+    rows: IntArray
+    """[real steps] row of the batch at each canonical position."""
+
+
+def compute(batch: StepBatch, name: str, settings: Mapping[str, Any]) -> Computed:
+    """Check the settings, leave out padding and run the estimator called `name`."""
     if name not in ESTIMATORS:
         raise UnknownName("estimator", name, ESTIMATORS)
     estimator = ESTIMATORS[name]
@@ -62,11 +88,4 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
                 "The advantages are not finite because the rewards are too large for float64 arithmetic; "
                 f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
             )
-    rows = active[record.trajectories.order]
-    if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
-        return Estimate(result.advantages, result.returns, result.levels, metrics(record, result))
-    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
-    advantages[rows], returns[rows] = result.advantages, result.returns
-    levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
-    levels[:, rows] = result.levels
-    return Estimate(advantages, returns, levels, metrics(record, result))
+    return Computed(record, chosen, result, active[record.trajectories.order])

@@ -75,13 +75,19 @@ def inconsistency(step: IntArray, levels: npt.NDArray[np.int64]) -> float:
     Two steps agree when they share the deepest level, or when both are too early for it, equally far from the
     start, and share the level of their whole history.
     """
+    pairs, agreeing = context_pairs(step, levels)
+    return 1.0 - agreeing / pairs if pairs else 0.0
+
+
+def context_pairs(step: IntArray, levels: npt.NDArray[np.int64]) -> tuple[float, float]:
+    """Pairs of steps in the same state, and those among them whose histories agree as well."""
     deepest = len(levels) - 1
     pairs = _pairs(levels[0])
     if deepest == 0 or pairs == 0:
-        return 0.0
+        return pairs, pairs
     agreeing = _pairs(levels[deepest][step >= deepest])
     agreeing += sum(_pairs(levels[short][step == short]) for short in range(deepest))
-    return 1.0 - agreeing / pairs
+    return pairs, agreeing
 
 
 def _pairs(labels: IntArray) -> float:

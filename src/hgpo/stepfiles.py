@@ -6,6 +6,7 @@ once, so ten million steps need neither ten million dicts nor ten million string
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import itertools
@@ -43,6 +44,32 @@ def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
             )
         except BadSteps as error:
             raise BadSteps(f"{source}: {error}") from None
+
+
+def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a file as they are, under their own names; for importers of other formats."""
+    source = Path(path)
+    form = _format(source)
+    if not source.is_file():
+        raise BadFile(f"There is no file {source}. Check the path.")
+    if form == "parquet":
+        arrow = _pyarrow()
+        with _parquet_errors(arrow, source):
+            for piece in arrow.parquet.ParquetFile(source).iter_batches(batch_size=CHUNK):
+                yield from piece.to_pylist()
+        return
+    with open(source, "rb") as raw:
+        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if form == "jsonl.gz" else raw  # type: ignore[assignment]
+        for number, line in enumerate(_lines(stream, source), start=1):
+            if line.strip():
+                yield _parse(line, number, source, {})
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the columns of a Parquet file."""
+    source, arrow = Path(path), _pyarrow()
+    with _parquet_errors(arrow, source):
+        return list(map(str, arrow.parquet.read_schema(source).names))
 
 
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
@@ -146,9 +173,20 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
+@contextlib.contextmanager
+def _parquet_errors(arrow: Any, source: Path) -> Iterator[None]:
+    try:
+        yield
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadFile(
+            f"{source} is damaged, cut short or not Parquet: {reason} Write the file again."
+        ) from None
+
+
 def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) -> StepBatch:
     arrow = _pyarrow()
-    try:
+    with _parquet_errors(arrow, source):
         schema = arrow.parquet.read_schema(source)
         texts = [field.name for field in schema if arrow.types.is_string(field.type)]
         file = arrow.parquet.ParquetFile(source, read_dictionary=texts)
@@ -156,11 +194,6 @@ def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) 
         for piece in file.iter_batches(batch_size=CHUNK):
             gathered.add({columns.get(name, name): piece.column(name) for name in piece.schema.names})
             progress.add(source.stat().st_size * piece.num_rows / max(file.metadata.num_rows, 1))
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadFile(
-            f"{source} is damaged, cut short or not Parquet: {reason} Write the file again."
-        ) from None
     return gathered.finish()
 
 

@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except HgpoError as error:
-        print(f"hgpo {args.verb}: {error}", file=sys.stderr)
+        print(f"hgpo {args.verb}: {one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"hgpo {args.verb}: interrupted", file=sys.stderr)
@@ -99,3 +99,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away; close it so that the interpreter does not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def one_line(message: str, limit: int = 2000) -> str:
+    """A message that may quote a file's content, safe to print: no control characters, not endless.
+
+    >>> one_line("no column 'a\\x1b[2Jb'")
+    "no column 'a\\\\x1b[2Jb'"
+    """
+    if len(message) > limit:
+        message = f"{message[: limit // 2]} ... {message[-limit // 4 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)

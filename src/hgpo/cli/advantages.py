@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from ..errors import BadSetting
 from ..estimators import ESTIMATORS
-from ..settings import descriptions, parse, type_hints
+from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,42 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="METRICS",
         help="metrics as JSON, to a file or to the terminal",
     )
-    parser.add_argument(
-        "--columns", metavar="THEIRS=OURS,...", help="names of the file's columns where they differ from ours"
-    )
-    group = parser.add_argument_group("settings of the estimator")
-    for name, (text, owners) in _settings().items():
-        flags = [f"--{name.replace('_', '-')}"] + ([f"--{name}"] if "_" in name else [])
-        group.add_argument(
-            *flags,
-            dest=f"set_{name}",
-            metavar="VALUE",
-            help=f"{text} ({', '.join(owners)})".replace("%", "%%"),
-        )
-
-
-def _settings() -> dict[str, tuple[str, list[str]]]:
-    found: dict[str, tuple[str, list[str]]] = {}
-    for estimator, entry in ESTIMATORS.items():
-        for name, text in descriptions(entry.settings).items():
-            found.setdefault(name, (text, []))[1].append(estimator)
-    return found
-
-
-def chosen_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings given on the command line, parsed by the estimator's field types."""
-    entry = ESTIMATORS.get(args.estimator)
-    hints = type_hints(entry.settings) if entry else {}
-    given = {n[4:]: v for n, v in vars(args).items() if n.startswith("set_") and v is not None}
-    return {name: parse(value, hints.get(name, str)) for name, value in given.items()}
-
-
-def column_map(text: str | None) -> dict[str, str]:
-    """`theirs=ours,...` as a dict."""
-    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
-    if not all(theirs and equals and ours for theirs, equals, ours in pairs):
-        raise BadSetting(f"--columns {text!r} was given; expected pairs such as obs=observation,uid=task.")
-    return {theirs.strip(): ours.strip() for theirs, _, ours in pairs}
+    add_columns(parser)
+    add_settings(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file is None:
         raise BadSetting("No file was given; expected the path of a .jsonl or .parquet file with steps.")
     batch = StepBatch.read(args.file, column_map(args.columns))
-    result = estimate(batch, args.estimator, **chosen_settings(args))
+    result = estimate(batch, args.estimator, **parsed_settings(args.estimator, given_settings(args)))
     if args.output:
         levels = {f"level_{number}": labels for number, labels in enumerate(result.levels)}
         extended = batch.with_columns(advantage=result.advantages, **{"return": result.returns}, **levels)

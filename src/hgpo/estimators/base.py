@@ -89,22 +89,29 @@ def step_returns(record: Record, gamma: float, invalid_penalty: float, penalty: 
     return returns
 
 
-def normalise(
-    groups: Groups, deviations: FloatArray, mode: Mode, std: Std, epsilon: float, floor: float = 0.0
-) -> FloatArray:
-    """Divide deviations [n] by the deviation of their group: d / (sqrt(sigma^2 + floor^2) + epsilon).
+def divisors(groups: Groups, mode: Mode, std: Std, epsilon: float, floor: float = 0.0) -> FloatArray:
+    """What the deviations of each group are divided by: sqrt(sigma^2 + floor^2) + epsilon. Float64 [groups].
 
-    `mean_norm` divides by nothing. Zero stays zero whatever the divisor is.
+    `mean_norm` divides by one.
     """
     if mode == "mean_norm":
-        return deviations
+        return np.ones(groups.num_groups)
     sigma = groups.std(sample=std == "sample")
     if floor:
         sigma = np.hypot(sigma, floor)
     # A divisor of zero belongs to a constant group, whose deviations are all zero.
     divisor = sigma + epsilon
     divisor[divisor == 0.0] = 1.0
-    normalised: FloatArray = deviations / divisor[groups.labels]
+    return divisor
+
+
+def normalise(
+    groups: Groups, deviations: FloatArray, mode: Mode, std: Std, epsilon: float, floor: float = 0.0
+) -> FloatArray:
+    """Divide deviations [n] by the divisor of their group. Zero stays zero whatever the divisor is."""
+    if mode == "mean_norm":
+        return deviations
+    normalised: FloatArray = deviations / divisors(groups, mode, std, epsilon, floor)[groups.labels]
     return normalised
 
 
@@ -122,8 +129,22 @@ class EpisodeTerm:
     """What a group of one entry gets: zero, or its raw score."""
 
 
-def episode_advantages(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> FloatArray:
-    """Advantage of the whole episode against the other rollouts of its task. Float64 [steps].
+@dataclass(frozen=True)
+class EpisodeValues:
+    """The episode-level advantage with what it was made of; entries are step rows or trajectories."""
+
+    entries: IntArray
+    """[steps] entry of each step."""
+    groups: Groups
+    """Entries by task."""
+    scores: FloatArray
+    """[entries] sum of rewards S."""
+    values: FloatArray
+    """[entries] advantage."""
+
+
+def episode_values(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> EpisodeValues:
+    """Advantage of the whole episode against the other rollouts of its task.
 
     With S_i the sum of rewards of trajectory i:
 
@@ -137,16 +158,23 @@ def episode_advantages(record: Record, mode: Mode, term: EpisodeTerm, invalid_pe
     fine = invalid_penalty * record.invalid
     if term.normalise_over == "steps":
         scores = trajectory_sums(record.rewards, trajectories)[trajectories.trajectory_ids] - fine
-        groups = Groups.of(trajectories.task_ids, scores)
+        entries, tasks = np.arange(len(scores)), trajectories.task_ids
     else:
         scores = trajectory_sums(record.rewards - fine, trajectories)
-        groups = Groups.of(task_of_trajectory(trajectories), scores)
-    advantages = normalise(groups, groups.deviations, mode, term.std, term.epsilon)
+        entries, tasks = trajectories.trajectory_ids, task_of_trajectory(trajectories)
+    groups = Groups.of(tasks, scores)
+    values = normalise(groups, groups.deviations, mode, term.std, term.epsilon)
     if term.single == "raw":
         alone = groups.sizes[groups.labels] == 1
         scale = 1.0 + term.epsilon if mode == "mean_std_norm" else 1.0
-        advantages = np.where(alone, scores / scale, advantages)
-    return advantages if term.normalise_over == "steps" else advantages[trajectories.trajectory_ids]
+        values = np.where(alone, scores / scale, values)
+    return EpisodeValues(entries, groups, scores, values)
+
+
+def episode_advantages(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> FloatArray:
+    """The values of `episode_values`, one per step. Float64 [steps]."""
+    found = episode_values(record, mode, term, invalid_penalty)
+    return found.values if term.normalise_over == "steps" else found.values[found.entries]
 
 
 def resolve(arithmetic: S, settings: Any) -> S:

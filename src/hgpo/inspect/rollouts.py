@@ -1,0 +1,180 @@
+"""Where rollouts are: a file, a run folder of the trainer, or a folder of one file per iteration."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import stepfiles
+from ..errors import BadFile, BadSetting, BadSteps, HgpoError
+from ..steps import REQUIRED, StepBatch
+from .importers import from_verl, is_verl_dump, known_names
+
+ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", ".parquet", ".pq")
+PEEK = 64
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The rollouts of one training iteration."""
+
+    number: int
+    batch: StepBatch
+
+
+@dataclass
+class Rollouts:
+    """Recorded rollouts, read one file at a time. Make one with `open_rollouts`."""
+
+    path: Path
+    files: list[Path]
+    columns: Mapping[str, str]
+    estimator: str | None = None
+    """The estimator a run folder was trained with."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Its settings."""
+    logged: list[dict[str, Any]] = field(default_factory=list)
+    """Lines of the run's metrics.jsonl."""
+    notes: list[str] = field(default_factory=list)
+    """What was assumed while reading."""
+
+    def __iter__(self) -> Iterator[Iteration]:
+        for position, file in enumerate(self.files):
+            try:
+                yield from self._read(file, _number(file, position))
+            except BadSteps as error:
+                raise BadSteps(str(error) if str(file) in str(error) else f"{file}: {error}") from None
+
+    def _read(self, file: Path, number: int) -> Iterator[Iteration]:
+        names = _peek(file)
+        unknown = [theirs for theirs in self.columns if theirs not in names]
+        if unknown and names:
+            raise BadSetting(
+                f"--columns maps {', '.join(map(repr, unknown))}, which {file} does not have; it has "
+                f"{', '.join(names)}."
+            )
+        if is_verl_dump(names, self.columns) and not set(REQUIRED) <= set(names):
+            rows, notes = from_verl(stepfiles.rows(file), self.columns)
+            self._note(*notes)
+            yield from _rows_by_iteration(rows, number)
+            return
+        columns = known_names(names, self.columns)
+        guessed = {theirs: ours for theirs, ours in columns.items() if theirs not in self.columns}
+        if guessed:
+            said = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
+            self._note(f"columns read under our names: {said}")
+        # A column of the file that has the name of a mapped one would be overwritten; keep it under another.
+        for shadowed in (set(columns.values()) & set(names)) - columns.keys():
+            columns[shadowed] = f"original_{shadowed}"
+        if "iteration" not in {columns.get(name, name) for name in names}:
+            yield Iteration(number, StepBatch.read(file, columns))
+            return
+        try:
+            batch = StepBatch.read(file, columns)
+        except BadSteps:  # several iterations may use the same names for their trajectories
+            rows = [{columns.get(n, n): v for n, v in row.items()} for row in stepfiles.rows(file)]
+            yield from _rows_by_iteration(rows, number)
+        else:
+            yield from _by_iteration(batch, number)
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
+
+
+def open_rollouts(path: str | Path, columns: Mapping[str, str] | None = None) -> Rollouts:
+    """Find the rollout files at `path` without reading them."""
+    place = Path(path)
+    if place.is_file():
+        return Rollouts(place, [place], columns or {})
+    if not place.is_dir():
+        raise BadFile(f"There is no file or folder {place}. Check the path.")
+    inner = place / "rollouts"
+    files = _files(inner if inner.is_dir() else place)
+    if not files:
+        where = inner if inner.is_dir() or (place / "config.json").is_file() else place
+        raise BadFile(
+            f"{place} holds no rollouts: expected .jsonl, .jsonl.gz or .parquet files in {where}. A run keeps them "
+            f"with rollout.keep_every=1, and verl with trainer.rollout_data_dir."
+        )
+    found = Rollouts(place, files, columns or {})
+    if inner.is_dir():
+        found.estimator, found.settings = _trained_with(place / "config.json")
+        found.logged = _logged(place / "metrics.jsonl", found.notes)
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    files = [file for file in folder.iterdir() if file.is_file() and file.name.lower().endswith(ENDINGS)]
+    files = [file for file in files if not file.name.startswith(".") and file.name != "metrics.jsonl"]
+    return sorted(
+        files, key=lambda file: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", file.name)]
+    )
+
+
+def _number(file: Path, position: int) -> int:
+    digits = re.findall(r"\d+", file.name.split(".")[0])
+    return int(digits[-1][:15]) if digits else position + 1
+
+
+def _peek(file: Path) -> list[str]:
+    """Column names of a file, from its schema or its first rows."""
+    if file.name.lower().endswith((".parquet", ".pq")):
+        return stepfiles.column_names(file)
+    first = itertools.islice(stepfiles.rows(file), PEEK)
+    return list(dict.fromkeys(str(name) for row in first for name in row))
+
+
+def _by_iteration(batch: StepBatch, number: int) -> Iterator[Iteration]:
+    numbers = np.array([_whole(value, number) for value in batch["iteration"].tolist()], dtype=np.int64)
+    for value in np.unique(numbers):
+        rows = np.flatnonzero(numbers == value)
+        yield Iteration(int(value), batch if len(rows) == len(batch) else batch.take(rows))
+
+
+def _rows_by_iteration(rows: list[dict[str, Any]], number: int) -> Iterator[Iteration]:
+    parts: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault(_whole(row.get("iteration"), number), []).append(row)
+    for value in sorted(parts) or [number]:
+        yield Iteration(value, StepBatch.from_rows(parts.get(value, [])))
+
+
+def _whole(value: Any, default: int) -> int:
+    """An iteration number, or the file's own where the column holds something else."""
+    try:
+        return int(value) if int(value) == value and abs(int(value)) < 2**53 else default
+    except (TypeError, ValueError, OverflowError):
+        return default
+
+
+def _trained_with(config: Path) -> tuple[str | None, dict[str, Any]]:
+    if not config.is_file():
+        return None, {}
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+        chosen = dict(content.get("estimator") or {})
+        name = chosen.pop("name", None)
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise BadFile(f"{config} cannot be read as the configuration of a run: {error}.") from None
+    return name, chosen
+
+
+def _logged(metrics: Path, notes: list[str]) -> list[dict[str, Any]]:
+    if not metrics.is_file():
+        return []
+    lines = []
+    try:
+        for row in stepfiles.rows(metrics):
+            if isinstance(row.get("iteration"), int):
+                lines.append(row)
+    except HgpoError as error:
+        notes.append(f"the rest of {metrics.name} was left out: {error}")
+    # A resumed run writes an iteration again; the last line counts.
+    return [row for _, row in sorted({row["iteration"]: row for row in lines}.items())]
