@@ -83,7 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status: 0 done, 2 a user's mistake, 130 interrupted."""
     parser = build_parser()
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    if not take_settings(args, rest):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if args.verb is None:
         parser.print_help()
         return 0
@@ -99,6 +101,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away; close it so that the interpreter does not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def take_settings(args: argparse.Namespace, rest: Sequence[str]) -> bool:
+    """Add `key=value` words that stand after an option to the verb's settings; False if there are other words.
+
+    argparse takes a list of words from one place only, but people write `hgpo eval RUN --split test seed=1`.
+    """
+    if not rest:
+        return True
+    if any("=" not in word or word.startswith("-") for word in rest):
+        return False
+    for name in ("settings", "words"):
+        found = getattr(args, name, None)
+        if isinstance(found, list):
+            found.extend(rest)
+            return True
+    return False
 
 
 def one_line(message: str, limit: int = 2000) -> str:
