@@ -49,7 +49,7 @@ class HgpoLambdaSettings:
 
     depth: int = between(2, 0, 1000)
     """K: steps of history that the deepest level shares; 0 values states alone."""
-    lam: float = between(0.25, 0.0, 1.0)
+    lam: float = between(0.5, 0.0, 1.0)
     """lambda: how far to trust the rollout's own future; 0 trusts the values after one step, 1 only the return."""
     gamma: float = between(0.95, 0.0, 1.0)
     """Discount."""
