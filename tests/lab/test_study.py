@@ -158,7 +158,20 @@ def test_the_command_writes_page_plots_and_numbers(
     for name in ("gradient_cosine", "mse", "learning_table", "learning_network"):
         assert f"lab/{name}.svg" in page
         assert (tmp_path / "docs" / "lab" / f"{name}.svg").stat().st_size > 1000
-    assert json.loads((tmp_path / "docs" / "lab" / "lab.json").read_text()) == document
+    assert (tmp_path / "docs" / "lab" / "lab.json").read_text() == file.read_text()
+    # The page can be made again from the numbers alone.
+    assert main(["lab", "--numbers", str(file), "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "lab.md").read_text() == page
+    plot = (tmp_path / "again" / "lab" / "mse.svg").read_text()
+    assert plot == (tmp_path / "docs" / "lab" / "mse.svg").read_text()
+
+
+def test_numbers_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "found.json"
+    for text in ("", "[]", '{"schema_version": 2}'):
+        file.write_text(text)
+        assert main(["lab", "--numbers", str(file)]) == 2
+        assert "found.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ def draw(document: dict[str, Any], folder: Path) -> list[str]:
         raise MissingExtra("matplotlib", "train", "Drawing the lab's plots") from None
     matplotlib.use("svg")
     # Fixed ids and no date: the same numbers give the same bytes.
-    matplotlib.rcParams.update({"svg.hashsalt": "hgpo", "font.size": 8, "axes.spines.top": False})
+    matplotlib.rcParams.update(
+        {"svg.hashsalt": "hgpo", "svg.fonttype": "none", "font.size": 8, "axes.spines.top": False}
+    )
     written = [bars(document, folder, "gradient_cosine"), bars(document, folder, "mse")]
     if document["learning"]:
         written += [learning(document, folder, policy) for policy in ("table", "network")]

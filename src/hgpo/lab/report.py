@@ -15,9 +15,9 @@ NAMES = {
 RIVALS = ("hgpo", "gigpo", "grpo")
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; the first column is text, the others numbers."""
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" + " ---: |" * (len(head) - 1)]
+def table(head: list[str], rows: list[list[str]], texts: int = 1) -> str:
+    """A Markdown table; the first columns are text, the others numbers."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * texts + " ---: |" * (len(head) - texts)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
@@ -106,7 +106,7 @@ def worlds_table(document: dict[str, Any]) -> str:
                 show(world["success"]),
             ]
         )
-    return table(["world", "what it shows", "rollouts", "horizon", "steps taken", "success"], rows)
+    return table(["world", "what it shows", "rollouts", "horizon", "steps taken", "success"], rows, 2)
 
 
 def level_table(document: dict[str, Any]) -> str:
@@ -132,13 +132,14 @@ def ablation_table(document: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def page(document: dict[str, Any], plots: list[str], command: str) -> str:
+def page(document: dict[str, Any], plots: list[str]) -> str:
     """The whole page."""
     plan = document["plan"]
+    minutes = f"{document['processor_seconds'] / 60:.0f}"
     pictures = {name: f"![{name.removesuffix('.svg')}](lab/{name})" for name in plots}
     parts = [
         "# The estimator lab",
-        INTRODUCTION.format(command=command, **plan),
+        INTRODUCTION.format(command=document["command"], minutes=minutes, **plan),
         "## The worlds",
         worlds_table(document),
         WORLDS_TEXT,
@@ -170,10 +171,11 @@ def page(document: dict[str, Any], plots: list[str], command: str) -> str:
 INTRODUCTION = """Small worlds in which the true advantage of every step is known exactly, and what each estimator makes
 of the same rollouts. This page and its plots are written by
 
-    {command}
+    {command} --out docs
 
-with {seeds} worlds drawn of each kind and {batches} batches of rollouts in each for the measures; {learning_seeds}
-policies of each kind trained for {updates} updates; every ± is the half width of a 95 % interval over those draws.
+({minutes} minutes of processor time, shared between the cores) with {seeds} worlds drawn of each kind and {batches}
+batches of rollouts in each for the measures; {learning_seeds} policies of each kind trained for {updates} updates; every
+± is the half width of a 95 % interval over those draws.
 `lab/lab.json` beside this page has all numbers. `hgpo lab --quick` does the same in small, within a minute, and
 `hgpo lab --estimators hgpo,hgpo_lambda:lam=0.9 --worlds maze,slips` compares what you like. The measures are defined in
 `hgpo/lab/measures.py`, and the derivation of `hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md)."""

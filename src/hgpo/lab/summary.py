@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -22,7 +23,7 @@ Document = dict[str, Any]
 def summarise(findings: Findings) -> Document:
     """The whole document; `records` has one entry per world and estimator."""
     plan = findings.plan
-    return {
+    found: Document = {
         "schema_version": 1,
         "plan": {
             "seeds": plan.seeds,
@@ -40,6 +41,31 @@ def summarise(findings: Findings) -> Document:
         "learning": curves(findings),
         "ablations": ablations(findings),
     }
+    # Tables and plots are the same whether they come from a run or from its file.
+    rounded: Document = _rounded(found)
+    return rounded
+
+
+def dump(document: Document) -> str:
+    """The document as JSON with one record a line."""
+    parts = []
+    for name, value in document.items():
+        if isinstance(value, list):
+            lines = ",\n".join(json.dumps(item) for item in value)
+            text = f"[\n{lines}\n]" if value else "[]"
+        else:
+            text = json.dumps(value)
+        parts.append(f"{json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _rounded(value: Any) -> Any:
+    """The same with five digits."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def world(findings: Findings, name: str) -> Document:
