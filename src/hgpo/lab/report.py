@@ -174,8 +174,8 @@ of the same rollouts. This page and its plots are written by
     {command} --out docs
 
 ({minutes} minutes of processor time, shared between the cores) with {seeds} worlds drawn of each kind and {batches}
-batches of rollouts in each for the measures; {learning_seeds} policies of each kind trained for {updates} updates; every
-± is the half width of a 95 % interval over those draws.
+batches of rollouts in each for the measures; {learning_seeds} policies of each kind trained for {updates} updates;
+every ± is the half width of a 95 % interval over those draws.
 `lab/lab.json` beside this page has all numbers. `hgpo lab --quick` does the same in small, within a minute, and
 `hgpo lab --estimators hgpo,hgpo_lambda:lam=0.9 --worlds maze,slips` compares what you like. The measures are defined in
 `hgpo/lab/measures.py`, and the derivation of `hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md)."""
