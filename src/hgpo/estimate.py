@@ -37,7 +37,8 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
 
     Args:
         batch: the recorded steps, in any order; rows with `padding` true are left out.
-        name: one of `hgpo`, `gigpo`, `grpo`, `dr_grpo`, `rloo`, `reinforce_plus_plus`.
+        name: one of `hgpo`, `hgpo_lambda`, `gigpo`, `graphgpo`, `g2po`, `grpo`, `dr_grpo`, `rloo`,
+            `reinforce_plus_plus`.
         settings: settings of that estimator, see its module; unknown ones are an error.
 
     >>> rows = [

@@ -16,14 +16,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..columns import BoolArray, FloatArray, IntArray
 from ..contexts import Key, contexts
 from ..groups import Groups
 from ..hierarchy import hierarchy, split
 from ..settings import between
-from . import base
+from ..shrinkage import level_weights, means_of_others, nested_means, partitions
+from . import base, nested
 from .base import LevelValues, Record, Result
+from .nested import FLOOR, divide, task_roots, without_rounding
 
 Skip = Literal["item", "group", "never"]
 
@@ -77,8 +80,8 @@ class HgpoSettings:
     """K: steps of history that the deepest level shares; 0 groups by state alone."""
     mode: base.Mode = "mean_std_norm"
     """Divide by the deviation of the group (mean_std_norm) or not (mean_norm)."""
-    weight_type: Literal["length", "uniform"] = "length"
-    """Weights of the levels: by length of the shared context, or all equal."""
+    weight_type: Literal["length", "uniform", "shrinkage"] = "length"
+    """Weights of the levels: by length of the shared context, all equal, or from the data (see `shrunk`)."""
     length_weight_alpha: float = between(1.0, 0.0, 64.0)
     """alpha: how fast weights grow with the level; 0 is uniform."""
     base_group: bool = False
@@ -111,8 +114,9 @@ class HgpoSettings:
     """Deviation of the base item: sample (released) or population (paper)."""
     single: base.Single | None = None
     """Base item of a task with one entry: its raw score (released) or zero (paper)."""
-    std_floor: float = between(0.0, 0.0)
-    """A floor in reward units: sigma becomes sqrt(sigma^2 + floor^2), so that tiny gaps are not blown up to 1."""
+    std_floor: float | None = between(None, 0.0)
+    """A floor in reward units: sigma becomes sqrt(sigma^2 + floor^2), so that tiny gaps are not blown up to 1.
+    None is 0.1 with shrinkage and 0 otherwise."""
     min_peers: int = between(1, 1)
     """Other members a group needs to count for a step."""
     peers: Literal["any", "other_trajectory"] = "any"
@@ -128,7 +132,17 @@ def compute(record: Record, s: HgpoSettings) -> Result:
     how = base.resolve(VARIANTS[s.variant], s)
     returns = base.step_returns(record, s.gamma, s.invalid_penalty, how.penalty)
     levels = hierarchy(contexts(record.batch, s.key, s.similarity), record.trajectories, s.depth)
+    if s.weight_type == "shrinkage":
+        return shrunk(record, levels, returns, s)
 
+    advantages, level_values = mix(record, levels, returns, s, how)
+    return Result(advantages, returns, levels, level_values)
+
+
+def mix(
+    record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s: HgpoSettings, how: Arithmetic
+) -> tuple[FloatArray, tuple[LevelValues, ...]]:
+    """The weighted mean of Eq. 7 over the levels that say something, and what each level said."""
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     level_values = []
     for level, labels in enumerate(levels):
@@ -148,7 +162,28 @@ def compute(record: Record, s: HgpoSettings) -> Result:
     advantages[covered] = total[covered] / (weights[covered] + how.weight_epsilon)
     if s.fallback == "episode" and not covered.all():
         advantages[~covered] = episode_term(record, s, how)[~covered]
-    return Result(advantages, returns, levels, tuple(level_values))
+    return advantages, tuple(level_values)
+
+
+def shrunk(record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s: HgpoSettings) -> Result:
+    """Return minus one baseline from all levels, A = R_t - v_K(t), divided once.
+
+    v_K are the nested means of `shrinkage.py`, each level shrunk toward its parent and level 0 toward the task's
+    mean, of the whole group or of other trajectories only (`baseline`). A single normalisation over the batch
+    follows. Weights, skipping, peers and the base item do not apply: the estimate covers every step.
+    """
+    parts = partitions(levels, record.trajectories.trajectory_ids)
+    roots = task_roots(record)
+    weights = level_weights(parts, roots, returns)
+    if s.baseline == "leave_one_out":
+        values = means_of_others(parts, weights, returns, roots)
+    else:
+        task_means = Groups.of(roots.labels, returns).means[roots.labels]
+        values = nested_means(parts, weights, returns, task_means)
+    advantages = without_rounding(returns - values.values[-1], returns, values.values[-1])
+    if s.mode == "mean_std_norm":
+        advantages = divide(advantages, record, "batch", FLOOR if s.std_floor is None else s.std_floor)
+    return Result(advantages, returns, levels, nested.level_values(levels, returns, values))
 
 
 def level_weight(level: int, s: HgpoSettings, how: Arithmetic) -> float:
@@ -169,7 +204,7 @@ def level_advantages(
         peers, from_others = _other_trajectories(record.trajectories.trajectory_ids[rows], groups)
         if s.baseline == "leave_one_out":
             deviations = np.where(peers > 0, from_others, 0.0)
-    values = base.normalise(groups, deviations, s.mode, how.std, how.epsilon, s.std_floor)
+    values = base.normalise(groups, deviations, s.mode, how.std, how.epsilon, s.std_floor or 0.0)
     used: BoolArray = peers >= s.min_peers
     if how.skip == "item":
         used &= values != 0.0

@@ -1,0 +1,58 @@
+"""G2PO-style successor values: a step is worth what its successor state is worth to the whole group.
+
+After the idea of G2PO (arXiv 2606.22995): the value of a state is the mean return of all visits to it, and a step is
+credited with the value of the state it led to instead of with its own rollout's return:
+
+    V(s) = mean of R over the visits to s             g_t = r_t + gamma V(s_{t+1})
+
+Targets take the place of returns in GiGPO (depth 0) or HGPO (deeper). It is one step of what `hgpo_lambda` does with
+nested, shrunk and repeatedly fitted values. Nothing is added after the end of a task; the value of the last state
+stands in where a rollout was cut (`done` false).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..contexts import Key, contexts
+from ..groups import Groups
+from ..returns import discounted_returns
+from ..settings import between
+from . import base, successor
+from .base import Record, Result
+from .hgpo_lambda import truncated
+
+
+@dataclass(frozen=True)
+class G2poSettings:
+    """Settings of the G2PO-style estimator."""
+
+    gamma: float = between(0.95, 0.0, 1.0)
+    """Discount."""
+    depth: int = between(0, 0, 1000)
+    """0 compares steps in the same state; deeper levels share history and are mixed as in HGPO."""
+    mode: base.Mode = "mean_std_norm"
+    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
+    episode_w: float = between(1.0, 0.0)
+    """Weight of the episode term."""
+    step_advantage_w: float = between(1.0, 0.0)
+    """Weight of the step term."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted from the reward of each action that is not valid."""
+    key: Key = "observation"
+    """What makes two steps comparable."""
+    similarity: float = between(1.0, 0.0, 1.0)
+    """Merge texts of one task that are at least this similar; 1 merges none."""
+
+
+def compute(record: Record, s: G2poSettings) -> Result:
+    """Advantages of all steps; see the module's formulas."""
+    states = contexts(record.batch, s.key, s.similarity)
+    rewards = record.rewards - s.invalid_penalty * record.invalid
+    visits = Groups.of(states.current, discounted_returns(rewards, record.trajectories, s.gamma))
+    values = visits.means[states.current]
+    following = np.where(record.trajectories.remaining > 0, np.append(values[1:], 0.0), 0.0)
+    following = np.where(truncated(record), values, following)
+    return successor.compare(record, states, rewards + s.gamma * following, s)

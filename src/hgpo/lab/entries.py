@@ -1,0 +1,119 @@
+"""What the lab compares: estimators with settings, under a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import BadSetting, UnknownName
+from ..estimators import ESTIMATORS
+from ..settings import build, parse, type_hints
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An estimator as the lab runs it."""
+
+    label: str
+    estimator: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+OURS = "hgpo_lambda"
+ENTRIES: dict[str, Entry] = {
+    entry.label: entry
+    for entry in (
+        Entry("grpo", "grpo"),
+        Entry("dr_grpo", "dr_grpo"),
+        Entry("rloo", "rloo"),
+        Entry("reinforce_plus_plus", "reinforce_plus_plus"),
+        Entry("gigpo", "gigpo"),
+        Entry("gigpo_mean", "gigpo", {"mode": "mean_norm"}),
+        Entry("hgpo", "hgpo"),
+        Entry("hgpo_mean", "hgpo", {"mode": "mean_norm"}),
+        Entry("hgpo_paper", "hgpo", {"variant": "paper"}),
+        Entry("hgpo_shrinkage", "hgpo", {"weight_type": "shrinkage"}),
+        Entry("graphgpo", "graphgpo"),
+        Entry("g2po", "g2po"),
+        Entry(OURS, "hgpo_lambda"),
+    )
+}
+
+LEARNERS = ("grpo", "gigpo", "hgpo", "hgpo_mean", "hgpo_shrinkage", "graphgpo", "g2po", OURS)
+"""Those that also train policies: one of each family, since a run costs as much as many measurements."""
+
+
+def ablations() -> list[Entry]:
+    """The variations that the released code cannot run, and those of our own estimator."""
+    found = [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 2, 4)]
+    found += [
+        Entry(f"hgpo alpha={alpha:g}", "hgpo", {"length_weight_alpha": alpha}) for alpha in (0.0, 1.0, 2.0)
+    ]
+    found += [
+        Entry("hgpo base_group=true", "hgpo", {"base_group": True}),
+        Entry("hgpo key=observation_action", "hgpo", {"key": "observation_action"}),
+        Entry("hgpo mode=mean_norm", "hgpo", {"mode": "mean_norm"}),
+        Entry("hgpo peers=other_trajectory", "hgpo", {"peers": "other_trajectory"}),
+        Entry("hgpo baseline=leave_one_out", "hgpo", {"baseline": "leave_one_out"}),
+        Entry("hgpo shrinkage", "hgpo", {"weight_type": "shrinkage"}),
+        Entry(
+            "hgpo shrinkage leave_one_out", "hgpo", {"weight_type": "shrinkage", "baseline": "leave_one_out"}
+        ),
+    ]
+    ours: dict[str, Sequence[Any]] = {
+        "lam": (0.0, 0.25, 0.5, 0.75, 0.9, 1.0),
+        "depth": (0, 1, 2, 4, 8),
+        "sweeps": (0, 1, 2, 5, 20),
+        "shrinkage": ("none",),
+        "pool_actions": (False,),
+        "baseline": ("leave_one_out",),
+        "key": ("observation_action",),
+    }
+    for name, values in ours.items():
+        found += [Entry(f"{OURS} {name}={_text(value)}", OURS, {name: value}) for value in values]
+    found.append(Entry(f"{OURS} lam=0 depth=0 plain", OURS, PLAIN))
+    found.append(Entry("g2po mean_norm, no episode term", "g2po", {"mode": "mean_norm", "episode_w": 0.0}))
+    found.append(Entry("g2po depth=2", "g2po", {"depth": 2}))
+    found.append(Entry("graphgpo gamma=0.95", "graphgpo", {"gamma": 0.95}))
+    found.append(Entry("graphgpo depth=2", "graphgpo", {"depth": 2}))
+    return found
+
+
+PLAIN = {"lam": 0.0, "depth": 0, "shrinkage": "none", "pool_actions": False}
+
+
+def choose(names: Sequence[str] | None) -> list[Entry]:
+    """Entries by label, by estimator name, or as `name:setting=value:...`; all of them for None."""
+    if not names:
+        return list(ENTRIES.values())
+    return [_entry(name) for name in names]
+
+
+def _entry(text: str) -> Entry:
+    if text in ENTRIES:
+        return ENTRIES[text]
+    name, *pairs = text.split(":")
+    if name not in ESTIMATORS:
+        raise UnknownName("estimator", name, {*ENTRIES, *ESTIMATORS})
+    hints = type_hints(ESTIMATORS[name].settings)
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadSetting(
+                f"{text!r} was given; expected an estimator, or name:setting=value:setting=value."
+            )
+        settings[key] = parse(value, hints.get(key, str))
+    build(ESTIMATORS[name].settings, settings, f"estimator {name!r}")
+    return Entry(text, name, settings)
+
+
+def _text(value: object) -> str:
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -1,0 +1,203 @@
+"""The page of the study: tables and words around the numbers of the JSON document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .entries import OURS
+
+NAMES = {
+    "mse": "squared error",
+    "gradient_cosine": "gradient cosine",
+    "learning_table": "learning, table",
+    "learning_network": "learning, network",
+}
+RIVALS = ("hgpo", "gigpo", "grpo")
+
+
+def table(head: list[str], rows: list[list[str]], texts: int = 1) -> str:
+    """A Markdown table; the first columns are text, the others numbers."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * texts + " ---: |" * (len(head) - texts)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) -> str:
+    """`0.52 ± 0.03`, or a dash where there is nothing."""
+    if not value or value["mean"] is None:
+        return "–"
+    half = (value["interval"][1] - value["interval"][0]) / 2
+    return f"{value['mean']:{'+' if signed else ''}.{digits}f} ± {half:.{digits}f}"
+
+
+def aggregate_table(document: dict[str, Any]) -> str:
+    """All estimators over all worlds."""
+    measures = [m for m in NAMES if any(m in row for row in document["aggregate"])]
+    measures[1:1] = ["correlation", "sign_agreement"]
+    head = ["estimator", *(NAMES.get(m, m.replace("_", " ")) for m in measures)]
+    rows = [[f"`{r['estimator']}`", *(show(r.get(m)) for m in measures)] for r in document["aggregate"]]
+    ceilings = [w["ceiling"]["mean"] for w in document["worlds"].values()]
+    ceiling = ["ceiling (true advantages)", "0", "1", "1", f"{sum(ceilings) / len(ceilings):.2f}"]
+    return table(head, [*rows, ceiling + ["–"] * (len(head) - len(ceiling))])
+
+
+def lead_table(document: dict[str, Any]) -> str:
+    """How far ours is ahead of each other estimator, over all worlds."""
+    measures = [m for m in NAMES if any(f"{m}_ours_ahead" in r for r in document["aggregate"])]
+    rows = []
+    for row in document["aggregate"]:
+        if row["estimator"] == OURS:
+            continue
+        cells = [f"`{row['estimator']}`"]
+        for measure in measures:
+            ahead = row.get(f"{measure}_ours_ahead")
+            counts = f" ({len(ahead['ahead'])}/{len(ahead['open'])}/{len(ahead['behind'])})" if ahead else ""
+            cells.append(show(ahead, 3, signed=True) + counts)
+        rows.append(cells)
+    return table(["against", *(NAMES[m] for m in measures)], rows)
+
+
+def verdict(document: dict[str, Any]) -> str:
+    """In words: where ours is ahead of HGPO, GiGPO and GRPO, and where not."""
+    lines = []
+    for row in document["aggregate"]:
+        if row["estimator"] not in RIVALS:
+            continue
+        for measure, name in NAMES.items():
+            ahead = row.get(f"{measure}_ours_ahead")
+            if not ahead:
+                continue
+            low, high = ahead["interval"]
+            overall = "ahead" if low > 0 else "behind" if high < 0 else "not told apart"
+            text = f"- {name} against `{row['estimator']}`: {overall} on the aggregate"
+            text += f" ({show(ahead, 3, signed=True)}); ahead in {len(ahead['ahead'])} of {len(ahead['worlds'])} worlds"
+            if ahead["open"]:
+                text += f", not told apart in {', '.join(ahead['open'])}"
+            if ahead["behind"]:
+                text += f", behind in {', '.join(ahead['behind'])}"
+            lines.append(text + ".")
+    return "\n".join(lines)
+
+
+def world_table(document: dict[str, Any], measure: str) -> str:
+    """One measure by world and estimator."""
+    labels = list(dict.fromkeys(r["estimator"] for r in document["records"] if measure in r))
+    values = {(r["world"], r["estimator"]): r.get(measure) for r in document["records"]}
+    ceiling = measure == "gradient_cosine"
+    head = ["world", *(f"`{label}`" for label in labels), *(["ceiling"] if ceiling else [])]
+    rows = []
+    for name, world in document["worlds"].items():
+        row = [name, *(show(values.get((name, label))) for label in labels)]
+        rows.append(row + ([show(world["ceiling"])] if ceiling else []))
+    return table(head, rows)
+
+
+def worlds_table(document: dict[str, Any]) -> str:
+    """What the worlds are."""
+    rows = []
+    for name, world in document["worlds"].items():
+        knobs = world["knobs"]
+        rows.append(
+            [
+                name,
+                world["purpose"],
+                str(knobs["group_size"]),
+                str(knobs["horizon"]),
+                f"{world['steps']['mean']:.1f}",
+                show(world["success"]),
+            ]
+        )
+    return table(["world", "what it shows", "rollouts", "horizon", "steps taken", "success"], rows, 2)
+
+
+def level_table(document: dict[str, Any]) -> str:
+    """Levels on their own."""
+    measures = ("share", "mse", "bias", "variance", "correlation", "sign_agreement")
+    head = ["estimator", "level", *(m.replace("_", " ") for m in measures), "error correlation with level 0"]
+    rows = []
+    for row in document["levels"]:
+        cells = [f"`{row['estimator']}`", str(row["level"]), *(show(row[m]) for m in measures)]
+        rows.append([*cells, show(row["error_correlation_with_level_0"])])
+    return table(head, rows)
+
+
+def ablation_table(document: dict[str, Any]) -> str:
+    """Variations by world."""
+    names = list(document["ablations"][0]["worlds"])
+    head = ["variation", "squared error", "gradient cosine", *(f"{name} (cosine)" for name in names)]
+    rows = []
+    for row in document["ablations"]:
+        cells = [row["variation"], show(row["mse"]), show(row["gradient_cosine"])]
+        cells += [f"{row['worlds'][name]['gradient_cosine']['mean']:.2f}" for name in names]
+        rows.append(cells)
+    return table(head, rows)
+
+
+def page(document: dict[str, Any], plots: list[str]) -> str:
+    """The whole page."""
+    plan = document["plan"]
+    minutes = f"{document['processor_seconds'] / 60:.0f}"
+    pictures = {name: f"![{name.removesuffix('.svg')}](lab/{name})" for name in plots}
+    parts = [
+        "# The estimator lab",
+        INTRODUCTION.format(command=document["command"], minutes=minutes, **plan),
+        "## The worlds",
+        worlds_table(document),
+        WORLDS_TEXT,
+        "## All estimators over all worlds",
+        aggregate_table(document),
+        AGGREGATE_TEXT,
+        pictures.get("gradient_cosine.svg", ""),
+        pictures.get("mse.svg", ""),
+    ]
+    if any(row["estimator"] == OURS for row in document["aggregate"]):
+        parts += [f"## How far `{OURS}` is ahead", lead_table(document), LEAD_TEXT, verdict(document)]
+    for measure, name in NAMES.items():
+        if any(measure in record for record in document["records"]):
+            parts += [f"## {name.capitalize()} by world", world_table(document, measure)]
+            picture = pictures.get(f"{measure}.svg") if measure.startswith("learning") else None
+            parts += [picture] if picture else []
+    if document["levels"]:
+        parts += ["## The levels on their own", level_table(document), LEVEL_TEXT]
+    if document["ablations"]:
+        parts += [
+            "## Variations",
+            ABLATION_TEXT,
+            ablation_table(document),
+            pictures.get("variations.svg", ""),
+        ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+INTRODUCTION = """Small worlds in which the true advantage of every step is known exactly, and what each estimator makes
+of the same rollouts. This page and its plots are written by
+
+    {command} --out docs
+
+({minutes} minutes of processor time, shared between the cores) with {seeds} worlds drawn of each kind and {batches}
+batches of rollouts in each for the measures; {learning_seeds} policies of each kind trained for {updates} updates;
+every ± is the half width of a 95 % interval over those draws.
+`lab/lab.json` beside this page has all numbers. `hgpo lab --quick` does the same in small, within a minute, and
+`hgpo lab --estimators hgpo,hgpo_lambda:lam=0.9 --worlds maze,slips` compares what you like. The measures are defined in
+`hgpo/lab/measures.py`, and the derivation of `hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md)."""
+
+WORLDS_TEXT = """Unless said otherwise a world has 10 states and 4 actions, moves are deterministic, reward is 10 at the
+goal and nothing before, the discount is 0.95, and the policy sees the present observation and the two before it: its
+logits are random for each such context. The truth is computed by dynamic programming over world state, memory and time;
+the horizon ends the task except in `cut`. "Success" is the chance to reach the goal before training."""
+
+AGGREGATE_TEXT = """*Squared error* is relative to the true advantages' own square, after the best constant factor: 1
+is as good as silence. *Gradient cosine* is between the gradient of one batch and the true gradient; even true
+advantages do not reach 1, because a batch contains only some of the steps that could have been taken: that is the
+ceiling. *Learning* is the mean chance of success over training, of a table of logits and of a small network."""
+
+LEAD_TEXT = """Differences on the same batches, positive is better for ours; in brackets the worlds in which ours is
+ahead / not told apart / behind, each by its own 95 % interval."""
+
+LEVEL_TEXT = """Each level's advantage alone, on the steps where it has one (*share*). *Bias* and *variance* are on the
+scale of the true advantages (1 is their mean square); an unbiased estimate shows bias 0 whatever its noise, and small
+negative values are noise of that measurement. The paper's Proposition 4.1 assumes that the errors of the levels are
+uncorrelated; the last column is that correlation."""
+
+ABLATION_TEXT = """What the released code cannot vary: depth apart from the policy's memory (which is 2 here), the
+weights' exponent, the base group, the key; and the settings of ours. Fewer draws than above, so compare within this
+table."""

@@ -1,0 +1,174 @@
+"""The whole study: many worlds, seeds and estimators, measured and trained, on several processes.
+
+Every job is decided by its own (world, seed), so the result is the same for any number of processes. The seed is the
+unit of repetition: it draws another world of the same kind, another policy and other rollouts.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..progress import Progress
+from .entries import ENTRIES, LEARNERS, Entry, ablations
+from .learning import PolicyName, learn
+from .measures import measure
+from .worlds import WORLDS, make_world
+
+ABLATION_WORLDS = ("maze", "history", "slips", "aliased", "nothing", "pairs", "long")
+QUICK_LEARNING = ("maze", "slips", "aliased")
+POLICY_NAMES: tuple[PolicyName, ...] = ("table", "network")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to do."""
+
+    worlds: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    learners: tuple[Entry, ...]
+    ablated: tuple[Entry, ...]
+    ablation_worlds: tuple[str, ...]
+    seeds: int
+    """Worlds drawn of each kind for the measures."""
+    batches: int
+    """Batches of rollouts in each."""
+    learning_worlds: tuple[str, ...]
+    learning_seeds: int
+    updates: int
+    """Updates of each trained policy."""
+    ablation_seeds: int
+
+
+def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> Plan:
+    """The study behind the page in the documentation."""
+    chosen = tuple(entries or ENTRIES.values())
+    learners = tuple(e for e in chosen if e.label in LEARNERS or e.label not in ENTRIES)
+    names = tuple(worlds or WORLDS)
+    return Plan(
+        worlds=names,
+        entries=chosen,
+        learners=learners,
+        ablated=() if entries else tuple(ablations()),
+        ablation_worlds=tuple(name for name in ABLATION_WORLDS if name in names),
+        seeds=seeds or 40,
+        batches=40,
+        learning_worlds=names,
+        learning_seeds=seeds or 30,
+        updates=80,
+        ablation_seeds=seeds or 20,
+    )
+
+
+def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> Plan:
+    """The same study in small: every world and estimator, few seeds, short training in three worlds."""
+    full = full_plan(worlds, entries, seeds)
+    return Plan(
+        worlds=full.worlds,
+        entries=full.entries,
+        learners=full.learners,
+        ablated=(),
+        ablation_worlds=(),
+        seeds=seeds or 4,
+        batches=6,
+        learning_worlds=tuple(name for name in QUICK_LEARNING if name in full.worlds) or full.worlds[:2],
+        learning_seeds=min(seeds or 3, 3),
+        updates=20,
+        ablation_seeds=0,
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit of work, done by one process."""
+
+    kind: str
+    world: str
+    seed: int
+    entries: tuple[Entry, ...]
+    amount: int
+    policy: PolicyName = "table"
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        """Where its result belongs."""
+        return (self.kind, self.world, self.seed, self.policy)
+
+    @property
+    def size(self) -> float:
+        """Rough amount of work, for the progress bar."""
+        return self.amount * len(self.entries)
+
+
+def jobs(plan: Plan) -> list[Job]:
+    """All jobs of a plan, long ones first so that the last minutes are evenly filled."""
+    found = [
+        Job("learn", world, seed, plan.learners, plan.updates, policy)
+        for policy in POLICY_NAMES
+        for seed in range(plan.learning_seeds)
+        for world in plan.learning_worlds
+        if plan.learners
+    ]
+    found += [
+        Job("measure", world, seed, plan.entries, plan.batches)
+        for seed in range(plan.seeds)
+        for world in plan.worlds
+    ]
+    found += [
+        Job("ablate", world, seed, plan.ablated, plan.batches // 2)
+        for seed in range(plan.ablation_seeds)
+        for world in plan.ablation_worlds
+        if plan.ablated
+    ]
+    return found
+
+
+def work(job: Job) -> tuple[tuple[str, str, int, str], dict[str, Any], float]:
+    """Do one job; returns its key, its numbers and the processor seconds it took."""
+    start = time.process_time()
+    world = make_world(job.world, job.seed)
+    if job.kind == "learn":
+        found: dict[str, Any] = {}
+        for entry in job.entries:
+            found[entry.label] = learn(world, entry, job.policy, job.amount).curve.tolist()
+    else:
+        measured = measure(world, list(job.entries), job.amount)
+        found = asdict(measured)
+        found["error_correlations"] = {k: v.tolist() for k, v in measured.error_correlations.items()}
+    return job.key, found, time.process_time() - start
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Raw results by job key, sorted; and the processor seconds spent."""
+
+    plan: Plan
+    results: dict[tuple[str, str, int, str], dict[str, Any]]
+    processor_seconds: float
+
+    def of(self, kind: str, world: str, policy: str = "table") -> list[dict[str, Any]]:
+        """Results of one kind in one world, by seed."""
+        return [r for (k, w, _, p), r in self.results.items() if (k, w, p) == (kind, world, policy)]
+
+
+def run(plan: Plan, processes: int = 1) -> Findings:
+    """Run a plan; the numbers do not depend on `processes`."""
+    todo = jobs(plan)
+    results: dict[tuple[str, str, int, str], dict[str, Any]] = {}
+    seconds = 0.0
+    with Progress("lab", total=sum(job.size for job in todo)) as bar:
+        sizes = {job.key: job.size for job in todo}
+        if processes <= 1:
+            for job in todo:
+                key, found, spent = work(job)
+                results[key], seconds = found, seconds + spent
+                bar.add(sizes[key])
+        else:
+            with multiprocessing.get_context("spawn").Pool(processes) as pool:
+                for key, found, spent in pool.imap_unordered(work, todo):
+                    results[key], seconds = found, seconds + spent
+                    bar.add(sizes[key])
+    return Findings(plan, dict(sorted(results.items())), seconds)

@@ -1,0 +1,182 @@
+"""Measures, learning and the study around them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgpo import HgpoError
+from hgpo.cli import main
+from hgpo.lab import study
+from hgpo.lab.entries import ENTRIES, OURS, Entry, ablations, choose
+from hgpo.lab.intervals import Interval, quantile
+from hgpo.lab.learning import learn
+from hgpo.lab.measures import Tally, measure
+from hgpo.lab.summary import summarise
+from hgpo.lab.worlds import make_world, seed_of
+
+FEW = tuple(ENTRIES[label] for label in ("grpo", "gigpo", "hgpo", OURS))
+
+
+def small_plan(**changes: object) -> study.Plan:
+    given = {
+        "worlds": ("maze", "pairs"),
+        "entries": FEW,
+        "learners": FEW[2:],
+        "ablated": (),
+        "ablation_worlds": (),
+        "seeds": 2,
+        "batches": 3,
+        "learning_worlds": ("maze",),
+        "learning_seeds": 2,
+        "updates": 3,
+        "ablation_seeds": 0,
+    }
+    return study.Plan(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_true_advantages_measure_as_perfect_and_noise_as_silence() -> None:
+    rng = seed_of("tally")
+    perfect, noise, shifted = Tally(), Tally(), Tally()
+    cells = np.arange(200)
+    true = rng.normal(size=200)
+    for _ in range(60):
+        perfect.add(3.0 * true, true, cells, 200)
+        noise.add(rng.normal(size=200), true, cells, 200)
+        shifted.add(true + rng.normal(size=200) + np.sign(true), true, cells, 200)
+    found = perfect.measures()
+    assert found["mse"] == pytest.approx(0.0, abs=1e-12)
+    assert found["bias"] == pytest.approx(0.0, abs=1e-12)
+    assert found["variance"] == pytest.approx(0.0, abs=1e-12)
+    assert found["correlation"] == pytest.approx(1.0)
+    assert found["sign_agreement"] == 1.0
+    found = noise.measures()
+    assert found["mse"] > 0.99
+    assert abs(found["correlation"]) < 0.05
+    found = shifted.measures()
+    assert found["bias"] > 0.02
+    # Noise of deviation 1 on estimates that are about 1.8 times too large.
+    factor = (true @ true) / (true @ true + np.abs(true).sum())
+    assert found["variance"] == pytest.approx(factor**2 / np.mean(true**2), rel=0.1)
+
+
+def test_the_ceiling_is_above_every_estimator_on_average() -> None:
+    found = [measure(make_world("maze", seed), list(FEW), 10) for seed in range(4)]
+    ceiling = np.mean([f.ceiling for f in found])
+    for entry in FEW:
+        assert np.mean([f.entries[entry.label]["gradient_cosine"] for f in found]) < ceiling
+    assert len(found[0].levels["hgpo"]) == 3
+    # The proposition assumes that errors of levels are uncorrelated. They are not.
+    assert found[0].error_correlations["hgpo"][0, 1] > 0.5
+
+
+def test_ours_is_ahead_of_hgpo_gigpo_and_grpo_with_the_interval_excluding_zero() -> None:
+    plan = small_plan(
+        worlds=("graph", "maze", "history", "slips", "aliased", "nothing", "loops", "pairs"),
+        learners=(),
+        seeds=6,
+        batches=6,
+    )
+    document = summarise(study.run(plan))
+    for row in document["aggregate"]:
+        if row["estimator"] != OURS:
+            assert row["gradient_cosine_ours_ahead"]["interval"][0] > 0.05
+            assert row["mse_ours_ahead"]["interval"][0] > 0.1
+
+
+@pytest.mark.parametrize("kind", ["table", "network"])
+def test_policies_learn(kind: str) -> None:
+    curve = learn(make_world("maze", 0), ENTRIES[OURS], kind, 40).curve  # type: ignore[arg-type]
+    assert curve[0] < 0.8
+    assert curve[-1] > 0.95
+    again = learn(make_world("maze", 0), ENTRIES[OURS], kind, 40).curve  # type: ignore[arg-type]
+    assert curve.tolist() == again.tolist()
+
+
+def test_the_numbers_do_not_depend_on_the_number_of_processes() -> None:
+    plan = small_plan()
+    one, two = summarise(study.run(plan, 1)), summarise(study.run(plan, 2))
+    for document in (one, two):
+        del document["processor_seconds"]
+    assert json.dumps(one) == json.dumps(two)
+
+
+def test_every_variation_runs() -> None:
+    found = measure(make_world("pairs", 0), ablations(), 2)
+    assert len(found.entries) == len(ablations())
+    assert all(np.isfinite(m["mse"]) for m in found.entries.values())
+
+
+def test_quantiles_of_students_t() -> None:
+    for freedom, expected in (
+        (1, 12.7062),
+        (2, 4.3027),
+        (3, 3.1824),
+        (5, 2.5706),
+        (10, 2.2281),
+        (30, 2.0423),
+    ):
+        assert quantile(freedom) == pytest.approx(expected, abs=5e-3)
+    interval = Interval.of([1.0, 2.0, 3.0])
+    assert interval.mean == 2.0
+    assert interval.high - interval.mean == pytest.approx(4.30265 / np.sqrt(3), rel=1e-4)
+
+
+def test_estimators_are_chosen_by_label_name_or_settings() -> None:
+    assert choose(["hgpo"]) == [ENTRIES["hgpo"]]
+    assert choose(["hgpo_lambda:lam=0.9:depth=3"]) == [
+        Entry("hgpo_lambda:lam=0.9:depth=3", "hgpo_lambda", {"lam": 0.9, "depth": 3})
+    ]
+    for wrong in ("hgpo_lamda", "hgpo:lam", "hgpo:lam=0.5", "hgpo:depth=-1"):
+        with pytest.raises(HgpoError):
+            choose([wrong])
+
+
+def test_the_command_writes_page_plots_and_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "found.json"
+    arguments = ["--quick", "--worlds", "maze,cut", "--estimators", "hgpo,hgpo_lambda", "--seeds", "2"]
+    status = main(
+        ["lab", *arguments, "--processes", "1", "--json", str(file), "--out", str(tmp_path / "docs")]
+    )
+    assert status == 0
+    assert "hgpo_lambda" in capsys.readouterr().out
+    document = json.loads(file.read_text())
+    records = {(r["world"], r["estimator"]): r for r in document["records"]}
+    assert set(records) == {(w, e) for w in ("maze", "cut") for e in ("hgpo", "hgpo_lambda")}
+    for record in records.values():
+        for measure_name in ("mse", "correlation", "gradient_cosine", "ceiling"):
+            low, high = record[measure_name]["interval"]
+            assert low <= record[measure_name]["mean"] <= high
+    page = (tmp_path / "docs" / "lab.md").read_text()
+    assert "| maze |" in page
+    for name in ("gradient_cosine", "mse", "learning_table", "learning_network"):
+        assert f"lab/{name}.svg" in page
+        assert (tmp_path / "docs" / "lab" / f"{name}.svg").stat().st_size > 1000
+    assert (tmp_path / "docs" / "lab" / "lab.json").read_text() == file.read_text()
+    # The page can be made again from the numbers alone.
+    assert main(["lab", "--numbers", str(file), "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "lab.md").read_text() == page
+    plot = (tmp_path / "again" / "lab" / "mse.svg").read_text()
+    assert plot == (tmp_path / "docs" / "lab" / "mse.svg").read_text()
+
+
+def test_numbers_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "found.json"
+    for text in ("", "[]", '{"schema_version": 2}'):
+        file.write_text(text)
+        assert main(["lab", "--numbers", str(file)]) == 2
+        assert "found.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--worlds", "mazes"], ["--estimators", "nope"], ["--seeds", "0"], ["--processes", "0"]]
+)
+def test_mistakes_are_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "--quick", *arguments]) == 2
+    assert "hgpo lab:" in capsys.readouterr().err
