@@ -111,26 +111,5 @@ class Flaky(Fetch):
         return super().step(action)
 
 
-FETCH = [
-    "env=tests.worlds:Fetch",
-    "agent.prompt=compact",
-    "agent.max_steps=6",
-    "agent.max_prompt_tokens=96",
-    "agent.max_response_tokens=4",
-    "warm.episodes=40",
-    "warm.epochs=2",
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.intermediate=64",
-    "rollout.tasks=4",
-    "rollout.group_size=4",
-    "rollout.keep_every=1",
-    "eval.tasks=20",
-    "eval.every=2",
-    "iterations=3",
-    "save_every=1",
-    "device=cpu",
-    "threads=1",
-]
-"""Settings that make `quickstart` a run of a few seconds in this world."""
+FETCH = str(Path(__file__).with_name("fetch.toml"))
+"""A preset of a few seconds in this world."""

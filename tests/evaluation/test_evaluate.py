@@ -24,8 +24,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("runs")
     made = []
     for name, extra in {"a": [], "b": ["seed=1"], "other": ["eval.tasks=10"]}.items():
-        settings = [*FETCH, "warm.epochs=4", "warm.batch_rows=16", "warm.lr=5e-3", "iterations=1", *extra]
-        train(load("quickstart", settings), folder / name, quiet=True)
+        settings = ["iterations=1", *extra]
+        train(load(FETCH, settings), folder / name, quiet=True)
         made.append(folder / name)
     return made
 
@@ -55,7 +55,7 @@ def test_a_model_folder_knows_its_settings(runs: list[Path], tmp_path: Path) -> 
 
 
 def test_scripted_policies(tmp_path: Path) -> None:
-    options = {"overrides": FETCH, "preset": "quickstart", "seeds": (1,), "logs": str(tmp_path)}
+    options = {"preset": FETCH, "seeds": (1,), "logs": str(tmp_path)}
     assert evaluate("expert", **options)["success"] == 1.0
     assert evaluate("random", **options)["success"] < 0.8
 
@@ -104,7 +104,7 @@ def test_commands(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["train", "group_size=3", "--show"]) == 0
     assert json.loads(capsys.readouterr().out)["rollout"]["group_size"] == 3
     assert main(["train", "--resume", str(runs[0]), "group_size=3"]) == 2
-    assert main(["sft", "quickstart", *FETCH, "--out", str(tmp_path / "warm"), "--quiet"]) == 0
+    assert main(["sft", FETCH, "--out", str(tmp_path / "warm"), "--quiet"]) == 0
     assert (
         main(["eval", str(tmp_path / "warm"), "--seeds", "1", "--json", "--logs", str(tmp_path / "m")]) == 0
     )

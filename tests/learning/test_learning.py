@@ -17,15 +17,10 @@ from hgpo.training import load, train
 from ..worlds import FETCH
 
 SETTINGS = [
-    *FETCH,
     "env.tasks=8",
     "rollout.tasks=8",
     "rollout.group_size=8",
     "rollout.keep_every=0",
-    "warm.episodes=60",
-    "warm.epochs=4",
-    "warm.batch_rows=16",
-    "warm.lr=5e-3",
     "lr=1e-3",
     "update.updates=4",
     "update.warmup=4",
@@ -37,7 +32,7 @@ SETTINGS = [
 
 def gain(run: Path, *settings: str) -> float:
     """Success of the last three iterations minus that of the first."""
-    train(load("quickstart", [*SETTINGS, *settings]), run, quiet=True)
+    train(load(FETCH, [*SETTINGS, *settings]), run, quiet=True)
     lines = (run / "metrics.jsonl").read_text().splitlines()
     success = [json.loads(line)["success"] for line in lines[1:]]
     return float(np.mean(success[-3:]) - success[0])

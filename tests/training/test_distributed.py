@@ -27,9 +27,9 @@ ENVIRONMENT = {
 )
 @pytest.mark.slow
 def test_two_processes_equal_one(tmp_path: Path, extra: tuple[str, ...]) -> None:
-    settings = [*FETCH, "iterations=2", "update.kl_coef=0.05", "lr=1e-3", "rollout.tasks=3", *extra]
+    settings = ["iterations=2", "update.kl_coef=0.05", "lr=1e-3", "rollout.tasks=3", *extra]
     one, two = tmp_path / "one", tmp_path / "two"
-    words = ["-m", "hgpo", "train", "quickstart", *settings, "--quiet", "--folder"]
+    words = ["-m", "hgpo", "train", FETCH, *settings, "--quiet", "--folder"]
     subprocess.run([sys.executable, *words, str(one)], env=ENVIRONMENT, check=True)
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *words, str(two)]
     subprocess.run(launch, env=ENVIRONMENT, check=True, timeout=240)

@@ -15,7 +15,6 @@ from ..conftest import ROOT
 from ..worlds import FETCH
 
 SETTINGS = [
-    *FETCH,
     "env=tests.worlds:Flaky",
     "env.execution=process",
     "env.workers=2",
@@ -36,7 +35,7 @@ def workers_find_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def warm(tmp_path: Path) -> str:
     """A starting model made in the healthy world."""
-    train(load("quickstart", [*FETCH, "iterations=0", "eval.every=0"]), tmp_path / "warm", quiet=True)
+    train(load(FETCH, ["iterations=0", "eval.every=0"]), tmp_path / "warm", quiet=True)
     return str(tmp_path / "warm" / "model")
 
 
@@ -50,7 +49,7 @@ def run(tmp_path: Path, mode: str, times: int) -> list[dict[str, float]]:
         f"model={warm(tmp_path)}",
         "warm.episodes=0",
     ]
-    train(load("quickstart", [*SETTINGS, *settings]), tmp_path / "run", quiet=True)
+    train(load(FETCH, [*SETTINGS, *settings]), tmp_path / "run", quiet=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines][1:]
 
@@ -78,7 +77,7 @@ def test_no_group_left_is_an_error_that_names_the_cause(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailed, match="fell over"):
         train(
             load(
-                "quickstart",
+                FETCH,
                 [*SETTINGS, "env.tasks=1", "rollout.tasks=1", f"env.marks={marks}", "env.mode=raise", "env.times=100",
                  f"model={warm(tmp_path)}", "warm.episodes=0"],
             ),
