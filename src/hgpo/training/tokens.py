@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 END, UNKNOWN = "<end>", "<unk>"
-# A name with its number ("drawer 1") is one thing and one token; so is each other word and mark.
-WORDS = r"[a-z]+ [0-9]+\b|\w+|[^\w\s]"
+# A name with its number ("drawer 1") is one thing and one token; so is each other word ("x-large", "6.5") and mark.
+WORDS = r"[a-z]+ [0-9]+\b(?![-.'][a-z0-9])|\w+(?:[-.']\w+)*|[^\w\s]"
 
 
 def make_tokenizer(texts: Iterable[str], kind: str, vocabulary: int) -> Any:
