@@ -91,7 +91,7 @@ def test_another_estimator_leaves_the_preset_s_settings_behind() -> None:
 )
 def test_unknown_names_suggest_the_nearest(override: str, message: str) -> None:
     with pytest.raises(UnknownName, match="Did you mean '" + message.replace(".", r"\.")):
-        load("quickstart", [override])
+        load("household-smollm2", [override])
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,11 @@ def test_unknown_and_broken_presets(tmp_path) -> None:  # type: ignore[no-untype
     broken.write_text("a = = 1")
     with pytest.raises(BadFile, match="not valid TOML"):
         load(str(broken))
+
+
+def test_published_names_ask_for_the_published_estimator() -> None:
+    assert load("quickstart", ["base_group=True"]).estimator.name == "hgpo"
+    assert load("quickstart", ["length_weight_alpha=2", "estimator=hgpo"]).estimator.name == "hgpo"
+    assert load("quickstart", ["history_length=4"]).estimator.name == load("quickstart").estimator.name
+    with pytest.raises(UnknownName, match="weight_type"):
+        load("quickstart", ["estimator=grpo", "weight_type=length"])

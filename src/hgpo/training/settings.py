@@ -29,6 +29,8 @@ PUBLISHED = {
     "reasoning": "agent.reasoning",
     "lr": "update.lr",
 }
+# Those that only the published estimator has: they ask for it, whatever the preset's own estimator is.
+HGPO_ONLY = frozenset({"weight_type", "length_weight_alpha", "base_group"})
 # A section given a bare value means this field of it.
 SHORT = {"estimator": "name", "env": "name", "model": "path"}
 # Sections that take names they do not know themselves.
@@ -55,6 +57,8 @@ def apply(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise BadSetting(f"{override!r} is not a setting; expected key=value, for example group_size=8.")
         _put(given, key.strip(), _value(value.strip()))
+        if key.strip() in HGPO_ONLY:
+            given.setdefault("estimator", {}).setdefault("name", "hgpo")
     for section, kind in {"estimator": EstimatorConfig, "env": EnvConfig}.items():
         before = tree.get(section, {}).get("name")
         if given.get(section, {}).get("name", before) != before:
