@@ -1,0 +1,70 @@
+"""Table and picture of the recorded study in results.json.
+
+    python experiments/quickstart/plot.py            # prints the table, writes docs/images/quickstart-study.png
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+# Two-sided 95% quantiles of Student's t for 1 to 9 degrees of freedom.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+NAMES = {
+    "hgpo_lambda": "HGPO-lambda",
+    "hgpo": "HGPO, floor and base group",
+    "hgpo-released": "HGPO, published settings",
+    "gigpo": "GiGPO",
+    "grpo": "GRPO",
+}
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Mean and half width of its 95% interval over seeds."""
+    half = STUDENT[len(values) - 2] * values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean()), float(half)
+
+
+def main() -> None:
+    study = json.loads((HERE / "results.json").read_text())
+    curves = {
+        arm: np.array(
+            [[value for _, value in run["evaluated"]] for run in study["runs"] if run["arm"] == arm]
+        )
+        for arm in NAMES
+    }
+    iterations = [number for number, _ in study["runs"][0]["evaluated"]]
+    print("| estimator | start | iteration 10 | iteration 50 | gain, points | minus GRPO, points |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for arm, name in NAMES.items():
+        curve = curves[arm]
+        last, half = interval(100 * curve[:, -1])
+        gain, gain_half = interval(100 * (curve[:, -1] - curve[:, 0]))
+        ahead, ahead_half = interval(100 * (curve[:, -1] - curves["grpo"][:, -1]))
+        versus = "" if arm == "grpo" else f"{ahead:+.1f} ± {ahead_half:.1f}"
+        print(
+            f"| {name} | {100 * curve[:, 0].mean():.1f}% | {100 * curve[:, 1].mean():.1f}% | {last:.1f}% ± {half:.1f} "
+            f"| {gain:+.1f} ± {gain_half:.1f} | {versus} |"
+        )
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for arm, name in NAMES.items():
+        mean = 100 * curves[arm].mean(0)
+        (line,) = axes.plot(iterations, mean, label=name, linewidth=2)
+        for curve in 100 * curves[arm]:
+            axes.plot(iterations, curve, color=line.get_color(), alpha=0.25, linewidth=1)
+    axes.set_xlabel("iteration (16 tasks x 8 rollouts each)")
+    axes.set_ylabel("success on 140 held-out tasks, %")
+    axes.set_title("Quick start, mean of three seeds (thin: single seeds)", fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(HERE.parents[1] / "docs" / "images" / "quickstart-study.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()
