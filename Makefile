@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
 ALFWORLD := .venv-alfworld
 
-.PHONY: help setup test test-slow test-alfworld test-browser chromium lint types train clean
+.PHONY: help setup test test-slow test-alfworld test-browser chromium lint types train docs clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
 	@echo "make test-browser  the report page in headless Chromium"
+	@echo "make docs       the documentation as web pages, in site/"
 
 setup: $(READY)
 
@@ -58,7 +59,11 @@ chromium:
 	|| { echo "Install Debian's packages chromium and chromium-driver (or run this as root)."; exit 1; }
 
 train: $(READY)
-	$(BIN)/hgpo train quickstart --run runs/quickstart
+	$(BIN)/hgpo train quickstart --run runs/quickstart --resume
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) build dist site .mypy_cache .ruff_cache .hypothesis
