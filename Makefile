@@ -58,7 +58,7 @@ chromium:
 	|| { echo "Install Debian's packages chromium and chromium-driver (or run this as root)."; exit 1; }
 
 train: $(READY)
-	$(BIN)/hgpo train quickstart --run runs/quickstart
+	$(BIN)/hgpo train quickstart --run runs/quickstart --resume --max-minutes 11
 
 clean:
 	rm -rf $(VENV) $(ALFWORLD) build dist .mypy_cache .ruff_cache .hypothesis
