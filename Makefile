@@ -59,11 +59,7 @@ chromium:
 	|| { echo "Install Debian's packages chromium and chromium-driver (or run this as root)."; exit 1; }
 
 train: $(READY)
-	$(BIN)/hgpo train quickstart --run runs/quickstart --resume
-
-docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/hgpo train quickstart --run runs/quickstart --resume --max-minutes 11
 
 clean:
 	rm -rf $(VENV) $(ALFWORLD) build dist site .mypy_cache .ruff_cache .hypothesis
