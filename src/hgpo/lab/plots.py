@@ -82,7 +82,7 @@ def learning(document: dict[str, Any], folder: Path, policy: str) -> str:
         for curve in curves:
             if curve["world"] != name or curve["estimator"] not in SHOWN:
                 continue
-            steps = range(len(curve["success"]))
+            steps = curve["updates"]
             colour = COLOURS[curve["estimator"]]
             axes.plot(steps, curve["success"], color=colour, lw=1.2, label=curve["estimator"])
             low = [m - h for m, h in zip(curve["success"], curve["half_width"])]

@@ -25,6 +25,8 @@ def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) ->
     """`0.52 ± 0.03`, or a dash where there is nothing."""
     if not value or value["mean"] is None:
         return "–"
+    if abs(value["mean"]) >= 10.0:
+        digits = 0
     half = (value["interval"][1] - value["interval"][0]) / 2
     return f"{value['mean']:{'+' if signed else ''}.{digits}f} ± {half:.{digits}f}"
 
@@ -32,11 +34,11 @@ def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) ->
 def aggregate_table(document: dict[str, Any]) -> str:
     """All estimators over all worlds."""
     measures = [m for m in NAMES if any(m in row for row in document["aggregate"])]
-    measures[1:1] = ["correlation", "sign_agreement"]
+    measures[1:1] = ["bias", "variance", "correlation", "sign_agreement"]
     head = ["estimator", *(NAMES.get(m, m.replace("_", " ")) for m in measures)]
     rows = [[f"`{r['estimator']}`", *(show(r.get(m)) for m in measures)] for r in document["aggregate"]]
     ceilings = [w["ceiling"]["mean"] for w in document["worlds"].values()]
-    ceiling = ["ceiling (true advantages)", "0", "1", "1", f"{sum(ceilings) / len(ceilings):.2f}"]
+    ceiling = ["ceiling (true advantages)", "0", "0", "0", "1", "1", f"{sum(ceilings) / len(ceilings):.2f}"]
     return table(head, [*rows, ceiling + ["–"] * (len(head) - len(ceiling))])
 
 
@@ -186,17 +188,18 @@ logits are random for each such context. The truth is computed by dynamic progra
 the horizon ends the task except in `cut`. "Success" is the chance to reach the goal before training."""
 
 AGGREGATE_TEXT = """*Squared error* is relative to the true advantages' own square, after the best constant factor: 1
-is as good as silence. *Gradient cosine* is between the gradient of one batch and the true gradient; even true
-advantages do not reach 1, because a batch contains only some of the steps that could have been taken: that is the
-ceiling. *Learning* is the mean chance of success over training, of a table of logits and of a small network."""
+is as good as silence. *Bias* and *variance* are on the scale of the true advantages instead (1 is their mean square; the
+median over worlds): an unbiased estimate shows bias 0 however noisy it is, and a little below 0 by the noise of that
+measurement. *Gradient cosine* is between the gradient of one batch and the true gradient; even true advantages do not
+reach 1, because a batch contains only some of the steps that could have been taken: that is the ceiling. *Learning* is
+the mean chance of success over training, of a table of logits and of a small network."""
 
 LEAD_TEXT = """Differences on the same batches, positive is better for ours; in brackets the worlds in which ours is
 ahead / not told apart / behind, each by its own 95 % interval."""
 
-LEVEL_TEXT = """Each level's advantage alone, on the steps where it has one (*share*). *Bias* and *variance* are on the
-scale of the true advantages (1 is their mean square); an unbiased estimate shows bias 0 whatever its noise, and small
-negative values are noise of that measurement. The paper's Proposition 4.1 assumes that the errors of the levels are
-uncorrelated; the last column is that correlation."""
+LEVEL_TEXT = """Each level's advantage alone, on the steps where it has one (*share*); for `hgpo_lambda` before actions
+are pooled. The paper's Proposition 4.1 assumes that the errors of the levels are uncorrelated; the last column is that
+correlation."""
 
 ABLATION_TEXT = """What the released code cannot vary: depth apart from the policy's memory (which is 2 here), the
 weights' exponent, the base group, the key; and the settings of ours. Fewer draws than above, so compare within this

@@ -16,6 +16,7 @@ from .worlds import WORLDS
 
 MEASURES = ("mse", "bias", "variance", "correlation", "sign_agreement", "gradient_cosine")
 LEVEL_MEASURES = ("share", "mse", "bias", "variance", "correlation", "sign_agreement")
+CURVE_POINTS = 20
 BETTER_LOW = {"mse", "bias", "variance"}
 Document = dict[str, Any]
 
@@ -60,12 +61,12 @@ def dump(document: Document) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """The same with five digits."""
+    """The same with four digits."""
     if isinstance(value, dict):
         return {name: _rounded(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_rounded(item) for item in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def world(findings: Findings, name: str) -> Document:
@@ -118,6 +119,17 @@ def mean_over_worlds(values: dict[str, list[float]]) -> list[float]:
     return [float(v) for v in np.nanmean(list(values.values()), axis=0)] if values else []
 
 
+def over_worlds(values: dict[str, list[float]], measure: str) -> list[float]:
+    """For each seed one number for all worlds: the mean, or the median where the measure has no upper end.
+
+    Bias and variance are on the scale of the truth; where an estimator hardly correlates with it (a chain without
+    a success) that scale is not determined, and one such world would be all that a mean shows.
+    """
+    if measure in ("bias", "variance") and values:
+        return [float(v) for v in np.nanmedian(list(values.values()), axis=0)]
+    return mean_over_worlds(values)
+
+
 def aggregate(findings: Findings) -> list[Document]:
     """Every estimator over all worlds, and how far ours is ahead of it, seed by seed on the same batches."""
     measures = (*MEASURES, *(f"learning_{policy}" for policy in POLICY_NAMES))
@@ -129,7 +141,7 @@ def aggregate(findings: Findings) -> list[Document]:
             mine = by_seed(findings, label, measure)
             if not mine:
                 continue
-            document[measure] = Interval.of(mean_over_worlds(mine)).as_json()
+            document[measure] = Interval.of(over_worlds(mine, measure)).as_json()
             ours = by_seed(findings, OURS, measure) if OURS in labels and label != OURS else {}
             if ours:
                 document[f"{measure}_ours_ahead"] = lead(ours, mine, measure)
@@ -145,7 +157,7 @@ def lead(ours: dict[str, list[float]], theirs: dict[str, list[float]], measure: 
     }
     each = {name: Interval.of(values) for name, values in differences.items()}
     return {
-        **Interval.of(mean_over_worlds(differences)).as_json(),
+        **Interval.of(over_worlds(differences, measure)).as_json(),
         "worlds": {name: interval.as_json() for name, interval in each.items()},
         "ahead": sorted(name for name, i in each.items() if i.low > 0.0),
         "behind": sorted(name for name, i in each.items() if i.high < 0.0),
@@ -174,7 +186,7 @@ def levels(findings: Findings) -> list[Document]:
                     "estimator": entry.label,
                     "level": number,
                     **{
-                        measure: Interval.of(mean_over_worlds(values[number, measure])).as_json()
+                        measure: Interval.of(over_worlds(values[number, measure], measure)).as_json()
                         for measure in LEVEL_MEASURES
                     },
                     "error_correlation_with_level_0": error_correlation(list(errors.values()), number),
@@ -192,7 +204,7 @@ def error_correlation(matrices: Sequence[Any], level: int) -> Document:
 
 
 def curves(findings: Findings) -> list[Document]:
-    """Mean learning curve of each estimator in each world, with its interval at every update."""
+    """Mean learning curve of each estimator in each world, at some twenty updates, with intervals."""
     found = []
     for policy in POLICY_NAMES:
         for name in findings.plan.worlds:
@@ -201,15 +213,16 @@ def curves(findings: Findings) -> list[Document]:
                 runs = np.array([r[entry.label] for r in results if entry.label in r])
                 if not len(runs):
                     continue
-                half = [Interval.of(column).high for column in runs.T]
-                mean = runs.mean(axis=0)
+                kept = np.arange(0, runs.shape[1], max(1, (runs.shape[1] - 1) // CURVE_POINTS))
+                intervals = [Interval.of(runs[:, update]) for update in kept]
                 found.append(
                     {
                         "policy": policy,
                         "world": name,
                         "estimator": entry.label,
-                        "success": [round(float(v), 4) for v in mean],
-                        "half_width": [round(float(h - v), 4) for h, v in zip(half, mean)],
+                        "updates": kept.tolist(),
+                        "success": [interval.mean for interval in intervals],
+                        "half_width": [interval.high - interval.mean for interval in intervals],
                     }
                 )
     return found
