@@ -61,5 +61,9 @@ chromium:
 train: $(READY)
 	$(BIN)/hgpo train quickstart --run runs/quickstart --resume --max-minutes 11
 
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --quiet
+
 clean:
 	rm -rf $(VENV) $(ALFWORLD) build dist site .mypy_cache .ruff_cache .hypothesis
