@@ -57,7 +57,8 @@ def finish(
         )
     write_text(run / "results.json", json.dumps({**result, **provenance()}, indent=1) + "\n")
     drawn = draw_run(rows, run / "curves.png", result["name"])
-    picture = f"curve in {run / 'curves.png'}" if drawn else "no curve: matplotlib is not installed"
+    missing = "matplotlib is not installed" if rows else "nothing was measured yet"
+    picture = f"curve in {run / 'curves.png'}" if drawn else f"no curve: {missing}"
     screen.say(f"{result['ended']} after {result['iterations']} iterations, {result['seconds']:.0f} s")
     screen.say(f"model in {run / 'model'}; {picture}")
     if result["ended"] != "finished":
