@@ -214,7 +214,7 @@ def curves(findings: Findings) -> list[Document]:
                 if not len(runs):
                     continue
                 kept = np.arange(0, runs.shape[1], max(1, (runs.shape[1] - 1) // CURVE_POINTS))
-                intervals = [Interval.of(runs[:, update]) for update in kept]
+                intervals = [Interval.of(runs[:, update].tolist()) for update in kept]
                 found.append(
                     {
                         "policy": policy,
