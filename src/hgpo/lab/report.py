@@ -190,9 +190,9 @@ the horizon ends the task except in `cut`. "Success" is the chance to reach the 
 AGGREGATE_TEXT = """*Squared error* is relative to the true advantages' own square, after the best constant factor: 1
 is as good as silence. *Bias* and *variance* are on the scale of the true advantages instead (1 is their mean square;
 the median over worlds): an unbiased estimate shows bias 0 however noisy it is, and a little below 0 by the noise of
-that measurement. *Gradient cosine* is between the gradient of one batch and the true gradient; even true advantages do not
-reach 1, because a batch contains only some of the steps that could have been taken: that is the ceiling. *Learning* is
-the mean chance of success over training, of a table of logits and of a small network."""
+that measurement. *Gradient cosine* is between the gradient of one batch and the true gradient; even true advantages
+do not reach 1, because a batch contains only some of the steps that could have been taken: that is the ceiling.
+*Learning* is the mean chance of success over training, of a table of logits and of a small network."""
 
 LEAD_TEXT = """Differences on the same batches, positive is better for ours; in brackets the worlds in which ours is
 ahead / not told apart / behind, each by its own 95 % interval."""
