@@ -8,6 +8,7 @@ RUN/model/         the policy in Hugging Face format (`hgpo eval RUN` reads it)
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -15,7 +16,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,18 +124,11 @@ def make_start(config: Config, run: Path) -> None:
 
 
 def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
-    """Run a command to its end, its output into `log`; an interrupt is passed on and waited for."""
+    """Run a command to its end, its output into `log`; an interrupt is waited for, then enforced."""
     wanted = {**os.environ, "HYDRA_FULL_ERROR": "1", "PYTHONUNBUFFERED": "1", **environment}
     variables = {name: value for name, value in wanted.items() if value is not None}
-    with open(log, "ab") as kept:
-        # A session of its own: an interrupt reaches verl once, from here, and not Ray's processes beside it.
-        process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=variables,
-            start_new_session=True,
-        )
+    with open(log, "ab") as kept, _termination():
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -144,6 +139,7 @@ def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | Non
                     sys.stderr.buffer.flush()
             return process.wait()
         except BaseException:
+            # Ctrl-C at a terminal has reached verl already; a second one does no harm.
             process.send_signal(signal.SIGINT)
             try:
                 process.wait(30)
@@ -151,6 +147,23 @@ def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | Non
                 process.kill()
                 process.wait()
             raise
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[None]:
+    """A polite kill counts as an interrupt, so that verl is not left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def local_environment(switch: str) -> dict[str, str | None]:

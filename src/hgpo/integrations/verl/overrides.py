@@ -13,7 +13,6 @@ from ...training.config import Config, experiment_name
 from .names import AGENT, ESTIMATOR, MODES
 from .settings import RUN_FOLDER, quote, write
 
-ENGINES = ("vllm", "sglang")
 # verl's own top-level sections: words on the command line that start with one of these go to verl as they are.
 SECTIONS = (
     "actor_rollout_ref",

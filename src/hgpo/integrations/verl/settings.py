@@ -6,7 +6,6 @@ them, the agent loops and the trainer read them.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -82,14 +81,3 @@ def quote(value: Any) -> str:
     text = re.sub(r"(\\*)'", lambda found: found.group(1) * 2 + "\\'", text)
     text = re.sub(r"(\\+)$", lambda found: found.group(1) * 2, text)
     return f"'{text}'"
-
-
-def changed(config: Config, **sections: Any) -> Config:
-    """The config with fields of its sections changed: `changed(config, env={"execution": "process"})`."""
-    return dataclasses.replace(
-        config,
-        **{
-            name: dataclasses.replace(getattr(config, name), **value) if isinstance(value, dict) else value
-            for name, value in sections.items()
-        },
-    )
