@@ -350,7 +350,7 @@ def test_the_registered_estimator_spreads_what_it_was_handed():
         estimator(token_level_rewards=mask.float(), response_mask=mask)
 
 
-def buffer(monkeypatch, tags, refilled):
+def buffer(monkeypatch, tags, refilled, **more):
     """Our synchronous buffer over an in-memory stand-in for TransferQueue."""
     from verl.trainer.ppo.v1 import replay_buffer
 
@@ -368,6 +368,11 @@ def buffer(monkeypatch, tags, refilled):
             for key in keys:
                 store[partition_id].pop(key, None)
 
+        @staticmethod
+        def kv_batch_get(keys, partition_id, select_fields):
+            assert select_fields == ["rm_scores"]
+            return {"rm_scores": [np.array(store[partition_id][key]["score"]) for key in keys]}
+
     monkeypatch.setattr(replay_buffer, "tq", Queue)
     monkeypatch.setattr(ours, "tq", Queue)
 
@@ -383,7 +388,7 @@ def buffer(monkeypatch, tags, refilled):
         trainer_config={},
         max_off_policy_threshold=8,
         max_off_policy_strategy="drop",
-        sampler_kwargs={},
+        sampler_kwargs=more,
         poll_interval=0.01,
         refill_fn=refill,
     )
@@ -392,7 +397,11 @@ def buffer(monkeypatch, tags, refilled):
 def group(uid, status, rollouts, **more):
     """Tags of a group and of the steps of its rollouts."""
     prompt = {uid: {"is_prompt": True, "status": status, "global_steps": 1, **more}}
-    return prompt | {f"{uid}_{session}_0": {"status": "success"} for session in range(rollouts)}
+    scores = range(rollouts) if uid != "same" else [1] * rollouts
+    return prompt | {
+        f"{uid}_{session}_0": {"status": "success", "score": float(score)}
+        for session, score in enumerate(scores)
+    }
 
 
 def test_a_group_that_lost_a_rollout_is_replaced_whole_and_counted(monkeypatch):
@@ -406,6 +415,17 @@ def test_a_group_that_lost_a_rollout_is_replaced_whole_and_counted(monkeypatch):
     assert len(found.keys) == 4
     assert metrics["hgpo/lost_groups"] == 1
     assert metrics["hgpo/environment_failures"] == 3
+
+
+def test_silent_groups_are_replaced_where_asked(monkeypatch):
+    refilled: list[int] = []
+    more = {"train_batch_size": 2, "filter_groups_metric": "reward", "max_inflight_gen_batches": 1}
+    tags = group("same", "finished", 2) | group("b", "finished", 2)
+    found, metrics = buffer(monkeypatch, tags, refilled, **more).sample(1, "train", 2)
+    assert {key.split("_")[0] for key in found.keys} >= {"b"}
+    assert not any(key.startswith("same") for key in found.keys)
+    assert metrics["training/filter_groups/evicted_samples"] == 1
+    assert metrics["hgpo/lost_groups"] == 0
 
 
 def test_a_world_in_which_nothing_can_be_played_ends_the_run(monkeypatch):

@@ -236,6 +236,7 @@ def test_a_world_that_raises_hangs_and_dies_does_not_stop_the_run(tmp_path):
         "agent.max_steps=5",
         "rollout.tasks=4",
         "rollout.group_size=2",
+        "update.old_logprobs=recomputed",
     )
     assert result["steps"] == 2
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

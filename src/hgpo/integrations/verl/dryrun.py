@@ -68,7 +68,8 @@ def dry_run(
     """Run verl for `steps` steps (after those already done, with `resume`) and check what it trained on.
 
     Returns:
-        steps done, rows, and the largest difference between the advantages verl trained on and `estimate`.
+        steps done, rows, the largest difference between the advantages verl trained on and `estimate`, and how
+        many of them are not zero (a random model may never do anything that is rewarded).
     """
     if processes < 1 or steps < 1:
         raise BadSetting(f"--processes {processes} --steps {steps}: expected 1 or more of each.")
@@ -92,6 +93,7 @@ def dry_run(
         "steps": finished_steps(run),
         "rows": len(batch),
         "largest_difference": largest,
+        "nonzero_advantages": float(np.mean(batch["advantage"].astype(float) != 0.0)),
         "processes": processes,
         "seconds": time.monotonic() - began,
         "run": str(run),

@@ -175,6 +175,8 @@ def local_environment(switch: str) -> dict[str, str | None]:
         "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1",
         "RAY_ADDRESS": "local",
         "RAY_memory_monitor_refresh_ms": "0",
+        # Ray makes its workers give way to everything else, which starves a run on a busy machine.
+        "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "WANDB_MODE": "disabled",
