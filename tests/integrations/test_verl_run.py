@@ -223,6 +223,29 @@ def test_a_run_is_not_overwritten(one):
     assert "--resume" in done.stderr
 
 
+def test_an_asynchronous_mode_trains_on_our_advantages(tmp_path):
+    """The same mixin on verl's own colocated asynchronous trainer, which plays ahead while it trains."""
+    run = tmp_path / "async"
+    result = dry_run(
+        run,
+        "quickstart",
+        "env=tests.integrations.worlds:Corridor",
+        "agent.prompt=generic",
+        "agent.max_steps=5",
+        "update.old_logprobs=recomputed",
+        "trainer.v1.trainer_mode=hgpo_colocate_async",
+    )
+    assert result["steps"] == 2
+    batch = check_numbers(run)
+    # Rollouts of a group start from the same cell, which the row's seed decides.
+    first = {}
+    for row in batch.rows():
+        if row["step"] == 0:
+            first.setdefault(row["task"], set()).add(row["observation"])
+    assert len(first) == 4
+    assert all(len(seen) == 1 for seen in first.values())
+
+
 def test_a_world_that_raises_hangs_and_dies_does_not_stop_the_run(tmp_path):
     """Three of eight tasks can never be played: their groups are replaced and counted, the run goes on."""
     run = tmp_path / "faulty"

@@ -84,10 +84,8 @@ def _doctor(args: argparse.Namespace) -> int:
             print(
                 f"{one.level:<7} {one.name}: {one.detail}" + (f"\n        fix: {one.fix}" if one.fix else "")
             )
-        print(
-            "ready" if ready else "not ready: mend the errors above",
-            "for a dry run" if args.cpu else "to train",
-        )
+        aim = "for a dry run" if args.cpu else "to train"
+        print(f"ready {aim}" if ready else f"not ready {aim}: mend the errors above")
     return 0 if ready else 1
 
 

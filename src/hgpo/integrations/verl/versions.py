@@ -9,8 +9,8 @@ LOWEST, BELOW = (0, 9, 1), (0, 10)
 RANGE = "verl>=0.9.1,<0.10"
 # Packages that verl's V1 trainer imports but its base install does not bring.
 NEEDED = ("TransferQueue", "cachetools", "fastapi", "uvicorn", "pyzmq", "msgspec")
-# verl imports parts of trl that newer releases moved; with them `import verl` of the model code fails.
-TRL_BELOW = (0, 28)
+# verl imports parts of trl that later releases moved, and then fails itself (seen with 1.16.0; verl pins 0.27.0).
+TRL_BELOW = (1,)
 
 
 def installed(package: str) -> str | None:
@@ -55,7 +55,7 @@ def conflict() -> str:
     trl = installed("trl")
     if trl is not None and numbers(trl) >= TRL_BELOW:
         return (
-            f"trl {trl} is installed; verl 0.9 fails to import beside trl 0.28 or newer. "
+            f"trl {trl} is installed; verl 0.9 cannot be imported beside trl 1 (it pins 0.27.0). "
             "Uninstall it (pip uninstall trl) or use an environment of its own."
         )
     return ""
