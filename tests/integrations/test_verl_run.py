@@ -40,7 +40,7 @@ def hgpo(*words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "hgpo", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=900,
