@@ -56,16 +56,17 @@ class HgpoAgentLoop(AgentLoopBase):  # type: ignore[misc]
             session=f"{kwargs['uid']}-{kwargs['session_id']}",
             seeded=rollout.name == CPU_ROLLOUT or (rollout.full_determinism and rollout.name == "vllm"),
         )
-        found = await stage(config, rollout.agent.num_workers).rollout(policy, job)
+        ground = stage(config, rollout.agent.num_workers)
+        found = await ground.rollout(policy, job)
         if not found.episodes:
             cause = found.causes[-1] if found.causes else "no cause given"
             # A tag on the group reaches the trainer, which counts and names it; the worker's log does not.
-            partition = "train" if row["purpose"] == "train" else "val"
-            await tq.async_kv_put(
-                key=kwargs["uid"],
-                partition_id=partition,
-                tag={CAUSE: cause, f"{FAILED}{kwargs['session_id']}": found.failures},
-            )
+            async with ground.telling:
+                await tq.async_kv_put(
+                    key=kwargs["uid"],
+                    partition_id="train" if row["purpose"] == "train" else "val",
+                    tag={CAUSE: cause, f"{FAILED}{kwargs['session_id']}": found.failures},
+                )
             raise EnvironmentFailed(cause)
         return outputs(found.episodes[0], policy, config, found.failures, self.tokenizer.eos_token_id)
 

@@ -59,6 +59,8 @@ class WorkerStage(Stage):
             self._make, limit, max_reuse=env.max_reuse, timeout=None if self.blocking else env.step_timeout
         )
         self.gate = asyncio.Semaphore(limit)
+        self.telling = asyncio.Lock()
+        """Held while a group's tags are changed: TransferQueue merges tags by reading and writing them."""
 
     async def rollout(self, policy: Policy, job: Job) -> Collection:
         """Play one job; what the environment does to it is in the result."""
