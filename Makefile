@@ -7,14 +7,17 @@ READY := $(VENV)/.ready
 
 # The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
 ALFWORLD := .venv-alfworld
+# So has verl, and some of its packages want older releases than ours.
+VERL := .venv-verl
 
-.PHONY: help setup test test-slow test-alfworld test-browser chromium lint types train docs clean
+.PHONY: help setup test test-slow test-alfworld test-verl test-browser chromium lint types train docs clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
 	@echo "make test       set up, lint, check types, run the tests"
 	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
+	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
 	@echo "make test-browser  the report page in headless Chromium"
 	@echo "make docs       the documentation as web pages, in site/"
 
@@ -45,7 +48,17 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 test-alfworld: $(ALFWORLD)/.ready
 	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/test_alfworld_live.py
 
-test-slow: $(READY) test-alfworld chromium
+$(VERL)/.ready: pyproject.toml constraints-verl.txt
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-verl.txt torch numpy
+	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-verl.txt \
+		-e '.[verl]' pytest pytest-timeout hypothesis
+	@touch $@
+
+test-verl: $(VERL)/.ready
+	$(VERL)/bin/python -m pytest -m verl tests/integrations
+
+test-slow: $(READY) test-alfworld test-verl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
 test-browser: $(READY) chromium
@@ -66,4 +79,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(VERL) build dist site .mypy_cache .ruff_cache .hypothesis

@@ -109,3 +109,11 @@ class OutOfMemory(HgpoError):
             "a good start), set model.gradient_checkpointing=true, train adapters with model.lora_rank=16, or choose "
             "a smaller model. A run continues from its last checkpoint with --resume."
         )
+
+
+class EngineFailed(HgpoError):
+    """A foreign training engine that cannot start, or ended with an error; says where its log is."""
+
+
+class NumbersDiffer(HgpoError):
+    """Numbers that must be equal (what an engine trained on, what the estimator gives) and are not."""

@@ -31,6 +31,8 @@ class Job:
     group: str
     index: int
     seed: int
+    start: int | None = None
+    """Seed of the environment, shared by the rollouts of a group; `seed` when left out."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ async def collect(
                         seed=job.seed,
                         group=job.group,
                         index=job.index,
+                        start=job.start,
                         call=call,
                     )
                 except EnvironmentFailed as error:

@@ -125,6 +125,7 @@ async def run_episode(
     seed: int,
     group: str | None = None,
     index: int = 0,
+    start: int | None = None,
     call: Callable[[Callable[[], Any]], Awaitable[Any]] = inline,
 ) -> Episode:
     """Play `task` from its start to its end.
@@ -139,6 +140,7 @@ async def run_episode(
         seed: decides the environment's randomness and, with the step index, the sampling of each reply.
         group: which rollouts this one is compared with (default: the task).
         index: number of this rollout in its group.
+        start: seed of the environment; rollouts of a group share it, so that all start alike (default: `seed`).
         call: how environment calls are run (`inline`, or in a thread for environments that block).
 
     Raises:
@@ -147,8 +149,8 @@ async def run_episode(
     group = task if group is None else group
     name = f"{group}/{index}"
     memory.reset()
-    start = await _guard(call, lambda: env.reset(task, seed=seed), task)
-    observation, admissible, info = start.text, tuple(start.admissible), start.info
+    first = await _guard(call, lambda: env.reset(task, seed=seed if start is None else start), task)
+    observation, admissible, info = first.text, tuple(first.admissible), first.info
     sentence, kind = task_sentence(observation, info), task_kind(task, info)
     steps: list[Step] = []
     success, score = False, 0.0

@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         verb.configure(child)
-        child.set_defaults(run=verb.run)
+        child.set_defaults(call=verb.run)
     return parser
 
 
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return int(args.run(args))
+        return int(args.call(args))
     except HgpoError as error:
         print(f"hgpo {args.verb}: {one_line(str(error))}", file=sys.stderr)
         return 2

@@ -57,7 +57,6 @@ class HFPolicy:
     ) -> None:
         self.model, self.tokenizer, self.sampling = model, tokenizer, sampling
         self.decoder = decoder
-        self.chat = bool(getattr(tokenizer, "chat_template", None))
         self.stop_ids = stop_ids(model, tokenizer)
         self.counters = Counters()
         self.executor = executor
@@ -65,15 +64,7 @@ class HFPolicy:
 
     def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as ids; models with a chat template get it as one user message."""
-        if self.chat:
-            ids = self.tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=False,
-            )
-            return list(ids)
-        return list(self.tokenizer.encode(prompt, add_special_tokens=False))
+        return encode(self.tokenizer, prompt)
 
     async def generate(self, request: Request) -> Reply:
         """Wait for the batch that answers this request."""
@@ -139,6 +130,19 @@ def fast_decoder(model: Any, tokenizer: Any, max_new_tokens: int) -> Decoder | N
     if next(model.parameters()).device.type != "cuda" or not supported(model):
         return None
     return Decoder(model, stop_ids(model, tokenizer), max_new_tokens)
+
+
+def encode(tokenizer: Any, prompt: str) -> list[int]:
+    """A prompt as token ids: one user message where the tokenizer has a chat template, else the bare text."""
+    if getattr(tokenizer, "chat_template", None):
+        ids = tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        return list(ids)
+    return list(tokenizer.encode(prompt, add_special_tokens=False))
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -61,7 +61,14 @@ def roll_out(
     """
     drawn = draw_tasks(tasks, cursor, config.rollout.tasks, config.seed)
     jobs = [
-        Job(task, group, index, derive(config.seed, "rollout", iteration, group, index))
+        Job(
+            task,
+            group,
+            index,
+            derive(config.seed, "rollout", iteration, group, index),
+            # Rollouts of a group are compared, so a random environment must start them alike.
+            derive(config.seed, "start", iteration, group),
+        )
         for place, (group, task) in enumerate(drawn)
         if place % world.size == world.rank
         for index in range(config.rollout.group_size)

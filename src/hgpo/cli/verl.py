@@ -1,0 +1,214 @@
+"""Train on a cluster with verl: doctor, dry-run, launch, data.
+
+    hgpo verl doctor [--cpu]                      what is installed, what fits, what is missing and how to mend it
+    hgpo verl dry-run PRESET --run FOLDER         two real steps of verl on the CPU with a tiny random model
+    hgpo verl launch PRESET key=value ... --run FOLDER --gpus 2
+    hgpo verl data PRESET key=value ... --out FOLDER
+
+Presets and settings are those of `hgpo train`. Words that start with one of verl's own sections (trainer.,
+actor_rollout_ref., data., ...) or with + go to verl as they are. `launch --print` shows the whole command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    doctor = actions.add_parser("doctor", help="check the installation", allow_abbrev=False)
+    doctor.add_argument("--cpu", action="store_true", help="check for a dry run, not for training on GPUs")
+    doctor.add_argument("--ray-address", default="", metavar="ADDRESS", help="also look at this Ray cluster")
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+    dry = actions.add_parser("dry-run", help="two real steps on the CPU", allow_abbrev=False)
+    _settings(dry)
+    dry.add_argument("--run", required=True, metavar="FOLDER", help="where everything is written")
+    dry.add_argument("--processes", type=int, default=1, help="training processes (default: 1)")
+    dry.add_argument("--steps", type=int, default=2, help="training steps (default: 2)")
+    dry.add_argument("--resume", action="store_true", help="go on with the dry run in that folder")
+    dry.add_argument("--verbose", action="store_true", help="show verl's own output (it is in RUN/verl.log)")
+    dry.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    launch = actions.add_parser("launch", help="train on GPUs", allow_abbrev=False)
+    _settings(launch)
+    launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
+    launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
+    launch.add_argument("--print", action="store_true", help="print the command and stop")
+    launch.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
+    launch.add_argument("--gpus", type=int, default=1, help="GPUs of each machine (default: 1)")
+    launch.add_argument("--engine", default="vllm", choices=["vllm", "sglang"], help="rollout server")
+    launch.add_argument("--mode", default="sync", help="sync (default), colocate_async or separate_async")
+    launch.add_argument("--tensor-parallel", type=int, default=1, help="GPUs that share a rollout server")
+    launch.add_argument(
+        "--gpu-memory", type=float, default=0.6, help="share of it for rollouts (default: 0.6)"
+    )
+    launch.add_argument(
+        "--offload", action="store_true", help="keep the optimiser in CPU memory while sampling"
+    )
+    launch.add_argument("--workers", type=int, default=8, help="processes that run episodes (default: 8)")
+    launch.add_argument("--rollout-nodes", type=int, default=1, help="machines for rollouts (separate_async)")
+    launch.add_argument("--rollout-gpus", type=int, default=0, help="GPUs of each of them (separate_async)")
+    launch.add_argument(
+        "--ray-address", default="", metavar="ADDRESS", help="an existing Ray cluster, or auto"
+    )
+
+    data = actions.add_parser("data", help="write the dataset rows alone", allow_abbrev=False)
+    _settings(data)
+    data.add_argument("--out", required=True, metavar="FOLDER", help="where the Parquet files go")
+    data.add_argument("--json", action="store_true", help="print what was written as JSON")
+
+
+def _settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help="a preset, then settings")
+
+
+def run(args: argparse.Namespace) -> int:
+    actions = {"doctor": _doctor, "dry-run": _dry_run, "launch": _launch, "data": _data}
+    return actions[args.action](args)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from ..integrations.verl.doctor import examine
+
+    findings = examine(cpu=args.cpu, ray_address=args.ray_address)
+    ready = not any(one.level == "error" for one in findings)
+    if args.json:
+        print(json.dumps({"ready": ready, "findings": [one.as_dict() for one in findings]}, indent=1))
+    else:
+        for one in findings:
+            print(
+                f"{one.level:<7} {one.name}: {one.detail}" + (f"\n        fix: {one.fix}" if one.fix else "")
+            )
+        aim = "for a dry run" if args.cpu else "to train"
+        print(f"ready {aim}" if ready else f"not ready {aim}: mend the errors above")
+    return 0 if ready else 1
+
+
+def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
+    """The preset, our settings, verl's overrides."""
+    from ..errors import BadSetting
+    from ..integrations.verl.overrides import split_words
+
+    words = list(args.words)
+    preset = words.pop(0) if words and "=" not in words[0] else ""
+    if not preset and not getattr(args, "resume", False):
+        raise BadSetting(
+            "Name a preset first (`hgpo train --list` shows them), or a path that ends in .toml."
+        )
+    return (preset, *split_words(words))
+
+
+def _dry_run(args: argparse.Namespace) -> int:
+    from ..integrations.verl.dryrun import dry_run
+    from ..integrations.verl.launch import require_extra
+
+    require_extra()
+    preset, ours, theirs = _words(args)
+    if not args.json:
+        print(
+            f"verl on the CPU, {args.steps} steps; this takes minutes (log: {args.run}/verl.log)",
+            file=sys.stderr,
+        )
+    result = dry_run(
+        preset,
+        ours,
+        theirs,
+        Path(args.run),
+        processes=args.processes,
+        steps=args.steps,
+        resume=args.resume,
+        echo=args.verbose,
+    )
+    if args.json:
+        print(json.dumps(result))
+    else:
+        print(
+            f"{result['steps']} steps, {result['rows']} rows in {args.run}/rows.parquet; what verl trained on "
+            f"equals hgpo.estimate to {result['largest_difference']:.1e}; {result['seconds']:.0f} s"
+        )
+    return 0
+
+
+def _launch(args: argparse.Namespace) -> int:
+    import os
+
+    from ..errors import BadSetting
+    from ..integrations.verl.launch import launch, planned_data, require_extra, resumed, show, start_model
+    from ..integrations.verl.overrides import Cluster, overrides
+    from ..training.config import experiment_name
+    from ..training.settings import load
+
+    preset, ours, theirs = _words(args)
+    if args.resume:
+        if not args.run:
+            raise BadSetting("--resume needs the folder of the run: hgpo verl launch --resume --run FOLDER.")
+        changes = [word for word in ours if not word.startswith("iterations=")]
+        if changes:
+            raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
+        config = resumed(Path(args.run), load("quickstart", ours).iterations if ours else None)
+    else:
+        config = load(preset, ours)
+    base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
+    folder = Path(args.run or base / preset / f"{experiment_name(config)}_seed{config.seed}")
+    cluster = Cluster(
+        nodes=args.nodes,
+        gpus=args.gpus,
+        engine=args.engine,
+        mode=args.mode,
+        tensor_parallel=args.tensor_parallel,
+        gpu_memory=args.gpu_memory,
+        offload=args.offload,
+        workers=args.workers,
+        rollout_nodes=args.rollout_nodes,
+        rollout_gpus=args.rollout_gpus,
+        ray_address=args.ray_address,
+    )
+    if args.print:
+        run = folder.resolve()
+        data = planned_data(config, run / "data")
+        words = overrides(
+            config,
+            cluster,
+            model=start_model(config, run),
+            train=data.train,
+            validation=data.validation,
+            run=run,
+            resume=args.resume,
+        )
+        print(show([*words, *theirs]))
+        return 0
+    require_extra()
+    model = launch(config, folder, cluster, theirs, resume=args.resume)
+    print(f"model in {model}; evaluate it with: hgpo eval {folder}")
+    return 0
+
+
+def _data(args: argparse.Namespace) -> int:
+    from ..errors import BadSetting
+    from ..integrations.verl.data import write_data
+    from ..training.settings import load
+
+    preset, ours, theirs = _words(args)
+    if theirs:
+        raise BadSetting(f"{theirs[0]!r} is a setting of verl; the dataset does not depend on it.")
+    written = write_data(load(preset, ours), Path(args.out))
+    files = [written.train, *written.validation]
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "files": [str(path) for path in files],
+                    "training_rows": written.rows,
+                    "validation_rows": written.validation_rows,
+                }
+            )
+        )
+    else:
+        print(f"{written.rows} training rows, {written.validation_rows} validation rows:")
+        print("\n".join(f"  {path}" for path in files))
+    return 0

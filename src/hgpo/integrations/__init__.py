@@ -1,0 +1,1 @@
+"""Foreign engines that this package plugs into."""

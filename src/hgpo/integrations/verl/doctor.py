@@ -1,0 +1,258 @@
+"""Could training start here? Versions, registries, hooks, conflicts, GPUs, Ray; each finding with its fix."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+from .hooks import CPU_HOOKS, HOOKS, check
+from .names import AGENT, ESTIMATOR, MODES
+from .versions import LOWEST, NEEDED, RANGE, conflict, installed, misfit, numbers
+
+Level = Literal["ok", "warning", "error"]
+MEMORY = 6 << 30
+"""A dry run's processes need about this many bytes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    level: Level
+    detail: str
+    fix: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """As JSON."""
+        return asdict(self)
+
+
+def examine(*, cpu: bool = False, ray_address: str = "") -> list[Finding]:
+    """Look at everything; with `cpu` at what a dry run needs, else at what training on GPUs needs."""
+    findings = [*_python(), *_packages()]
+    if any(one.level == "error" for one in findings):
+        # Importing verl would only repeat what is known already, less clearly.
+        return findings
+    with _quiet():
+        findings += _plugin()
+        findings += _hooks((*HOOKS, *CPU_HOOKS) if cpu else HOOKS)
+        if not any(one.level == "error" for one in findings):
+            findings += _registries()
+    findings += _machine_cpu() if cpu else [*_engines(), *_gpus(ray_address)]
+    findings += _ray(ray_address, cpu=cpu)
+    return findings
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if (3, 10) <= sys.version_info < (3, 13):
+        yield Finding("python", "ok", version)
+    else:
+        yield Finding(
+            "python",
+            "error",
+            f"{version}; verl 0.9 runs on 3.10 to 3.12",
+            "make an environment with Python 3.12",
+        )
+
+
+def _packages() -> Iterator[Finding]:
+    for package in ("verl", *NEEDED, "torch", "transformers", "ray", "pyarrow"):
+        version = installed(package)
+        fix = "pip install torch" if package == "torch" else "pip install 'hgpo[verl]'"
+        if version is None:
+            yield Finding(package, "error", "not installed", fix)
+        elif package == "verl" and misfit() and not conflict():
+            yield Finding(package, "error", f"{version}; expected {RANGE}", f"pip install '{RANGE}'")
+        else:
+            yield Finding(package, "ok", version)
+    transformers = installed("transformers")
+    if transformers and not (5, 5, 3) <= numbers(transformers) < (5, 11):
+        yield Finding(
+            "transformers",
+            "error",
+            f"{transformers}; verl {'.'.join(map(str, LOWEST))} needs 5.5.3 or newer, below 5.11",
+            "pip install 'transformers>=5.10,<5.11'",
+        )
+    if conflict():
+        yield Finding("trl", "error", conflict(), "pip uninstall trl")
+    else:
+        yield Finding("trl", "ok", f"{installed('trl') or 'not installed'} (no conflict)")
+
+
+def _plugin() -> Iterator[Finding]:
+    known = [point.value for point in entry_points(group="verl.plugins") if point.name == "hgpo"]
+    policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto").strip().lower()
+    if not known:
+        yield Finding(
+            "plug-in",
+            "error",
+            "the entry point hgpo of the group verl.plugins is not installed",
+            "install the package itself (pip install hgpo); a PYTHONPATH alone brings no entry points",
+        )
+        return
+    if policy not in ("auto", "") and "hgpo" not in [name.strip() for name in policy.split(",")]:
+        yield Finding(
+            "plug-in",
+            "error",
+            f"VERL_USE_EXTERNAL_PLUGINS={policy} keeps verl from loading it",
+            "unset VERL_USE_EXTERNAL_PLUGINS, or add hgpo to it",
+        )
+        return
+    try:
+        importlib.import_module("verl")
+        importlib.import_module(f"{__package__}.plugin")
+    except Exception as error:
+        yield Finding("plug-in", "error", f"it does not load: {error}", "mend what the message names")
+        return
+    yield Finding("plug-in", "ok", f"loaded by verl from {known[0]}")
+
+
+def _registries() -> Iterator[Finding]:
+    def agent() -> bool:
+        from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+
+        return AGENT in _agent_loop_registry
+
+    def estimator() -> bool:
+        from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+
+        return ESTIMATOR in ADV_ESTIMATOR_REGISTRY
+
+    def trainers() -> bool:
+        from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
+
+        return set(MODES.values()) <= set(TRAINER_REGISTRY)
+
+    wanted: dict[str, tuple[Callable[[], bool], str]] = {
+        "agent loop": (agent, AGENT),
+        "estimator": (estimator, ESTIMATOR),
+        "trainer modes": (trainers, ", ".join(MODES.values())),
+    }
+    for name, (present, value) in wanted.items():
+        try:
+            found = present()
+        except Exception as error:
+            yield Finding(name, "error", f"the registry moved: {error}", f"install {RANGE}")
+            continue
+        if found:
+            yield Finding(name, "ok", f"registered as {value}")
+        else:
+            yield Finding(
+                name, "error", f"{value} is not registered", "see the plug-in's own message on standard error"
+            )
+
+
+def _hooks(hooks: Any) -> Iterator[Finding]:
+    problems = [problem for problem in map(check, hooks) if problem]
+    for problem in problems:
+        yield Finding("hook", "error", problem, f"install {RANGE}, or a newer hgpo")
+    if not problems:
+        yield Finding("hooks", "ok", f"all {len(hooks)} are as expected")
+
+
+def _engines() -> Iterator[Finding]:
+    found = {name: installed(name) for name in ("vllm", "sglang") if installed(name)}
+    if found:
+        yield Finding(
+            "rollout engine", "ok", ", ".join(f"{name} {version}" for name, version in found.items())
+        )
+    else:
+        yield Finding(
+            "rollout engine",
+            "error",
+            "neither vllm nor sglang is installed",
+            "pip install 'verl[vllm]' (its pins decide the version of torch)",
+        )
+    if installed("flash-attn") is None:
+        yield Finding(
+            "flash-attn",
+            "warning",
+            "not installed: training pads rows (model.attention=sdpa), which is slower",
+            "pip install flash-attn --no-build-isolation, then model.attention=flash_attention_2",
+        )
+    else:
+        yield Finding("flash-attn", "ok", str(installed("flash-attn")))
+
+
+def _gpus(ray_address: str) -> Iterator[Finding]:
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count:
+        names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
+        least = min(torch.cuda.get_device_properties(index).total_memory for index in range(count)) / 2**30
+        yield Finding("GPUs", "ok", f"{count} x {', '.join(names)}, {least:.0f} GiB")
+    elif ray_address:
+        yield Finding("GPUs", "ok", "none on this machine; those of the Ray cluster count")
+    else:
+        yield Finding(
+            "GPUs",
+            "error",
+            "none found",
+            "run on a machine with GPUs, give --ray-address of a cluster, or check a dry run with --cpu",
+        )
+
+
+def _machine_cpu() -> Iterator[Finding]:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    level: Level = "ok" if total >= MEMORY else "error"
+    yield Finding(
+        "memory",
+        level,
+        f"{total / 2**30:.0f} GiB, {os.cpu_count()} CPUs",
+        "" if level == "ok" else f"a dry run needs about {MEMORY >> 30} GiB",
+    )
+
+
+def _ray(address: str, *, cpu: bool) -> Iterator[Finding]:
+    if os.path.isdir("/dev/shm"):
+        free = shutil.disk_usage("/dev/shm").free
+        if free < 1 << 30:
+            yield Finding(
+                "shared memory",
+                "warning",
+                f"{free / 2**30:.1f} GiB free in /dev/shm; Ray keeps its objects there",
+                "raise it (docker run --shm-size=16g), else Ray falls back to the disk",
+            )
+    if cpu or not address:
+        return
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:
+        yield Finding(
+            "ray cluster",
+            "error",
+            f"{address} cannot be reached: {' '.join(str(error).split())[:200]}",
+            "start it with `ray start --head`; all machines must share the token file ~/.ray/auth_token",
+        )
+        return
+    try:
+        total = ray.cluster_resources()
+        gpus = int(total.get("GPU", 0))
+        text = f"{len(ray.nodes())} machines, {gpus} GPUs, {int(total.get('CPU', 0))} CPUs"
+        if gpus:
+            yield Finding("ray cluster", "ok", text)
+        else:
+            yield Finding("ray cluster", "error", text, "start Ray on the machines with GPUs")
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """verl's imports warn about every engine that is not there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
