@@ -1,6 +1,6 @@
 """Table and picture of the recorded study in results.json.
 
-    python experiments/quickstart/plot.py            # prints the table, writes docs/images/quickstart-study.png
+python experiments/quickstart/plot.py            # prints the table, writes docs/images/quickstart-study.png
 """
 
 from __future__ import annotations
