@@ -104,6 +104,12 @@ def test_the_numbers_do_not_depend_on_the_number_of_processes() -> None:
     assert json.dumps(one) == json.dumps(two)
 
 
+def test_other_seeds_are_other_draws() -> None:
+    jobs = study.jobs(small_plan(first_seed=1000))
+    assert {job.seed for job in jobs} == {1000, 1001}
+    assert len(jobs) == len(study.jobs(small_plan()))
+
+
 def test_every_variation_runs() -> None:
     found = measure(make_world("pairs", 0), ablations(), 2)
     assert len(found.entries) == len(ablations())
@@ -175,7 +181,14 @@ def test_numbers_that_are_none_are_refused(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--worlds", "mazes"], ["--estimators", "nope"], ["--seeds", "0"], ["--processes", "0"]]
+    "arguments",
+    [
+        ["--worlds", "mazes"],
+        ["--estimators", "nope"],
+        ["--seeds", "0"],
+        ["--first-seed", "-1"],
+        ["--processes", "0"],
+    ],
 )
 def test_mistakes_are_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "--quick", *arguments]) == 2

@@ -27,6 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="labels, estimators, or name:setting=value:setting=value (default: all)",
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="worlds drawn of each kind")
+    parser.add_argument(
+        "--first-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number the seeds from N, for draws not seen before",
+    )
     parser.add_argument("--json", metavar="FILE", help="write all numbers as JSON")
     parser.add_argument("--out", metavar="FOLDER", help="write lab.md and lab/ with plots and numbers there")
     parser.add_argument("--numbers", metavar="FILE", help="make tables and plots from an earlier --json file")
@@ -67,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 def measured(args: argparse.Namespace) -> dict[str, Any]:
     """Run the study that the arguments ask for."""
+    from dataclasses import replace
+
     from ..lab import entries, study
     from ..lab.summary import summarise
     from ..lab.worlds import WORLDS
@@ -81,7 +90,10 @@ def measured(args: argparse.Namespace) -> dict[str, Any]:
     chosen = entries.choose(args.estimators.split(",")) if args.estimators else None
     make = study.quick_plan if args.quick else study.full_plan
     processes = args.processes or min(8, os.cpu_count() or 1)
-    document = summarise(study.run(make(worlds, chosen, args.seeds), processes))
+    if args.first_seed < 0:
+        raise BadSetting(f"--first-seed {args.first_seed} was given; expected a whole number from 0.")
+    plan = replace(make(worlds, chosen, args.seeds), first_seed=args.first_seed)
+    document = summarise(study.run(plan, processes))
     return {"command": command(args), **document}
 
 
@@ -106,4 +118,5 @@ def command(args: argparse.Namespace) -> str:
     """The command that measures the same again."""
     parts = ["hgpo lab"] + (["--quick"] if args.quick else [])
     parts += [f"--{n} {getattr(args, n)}" for n in ("worlds", "estimators", "seeds") if getattr(args, n)]
+    parts += [f"--first-seed {args.first_seed}"] if args.first_seed else []
     return " ".join(parts)

@@ -41,6 +41,8 @@ class Plan:
     updates: int
     """Updates of each trained policy."""
     ablation_seeds: int
+    first_seed: int = 0
+    """Seeds are numbered from here: others than those an estimator was designed on."""
 
 
 def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> Plan:
@@ -108,18 +110,18 @@ def jobs(plan: Plan) -> list[Job]:
     found = [
         Job("learn", world, seed, plan.learners, plan.updates, policy)
         for policy in POLICY_NAMES
-        for seed in range(plan.learning_seeds)
+        for seed in range(plan.first_seed, plan.first_seed + plan.learning_seeds)
         for world in plan.learning_worlds
         if plan.learners
     ]
     found += [
         Job("measure", world, seed, plan.entries, plan.batches)
-        for seed in range(plan.seeds)
+        for seed in range(plan.first_seed, plan.first_seed + plan.seeds)
         for world in plan.worlds
     ]
     found += [
         Job("ablate", world, seed, plan.ablated, plan.batches // 2)
-        for seed in range(plan.ablation_seeds)
+        for seed in range(plan.first_seed, plan.first_seed + plan.ablation_seeds)
         for world in plan.ablation_worlds
         if plan.ablated
     ]

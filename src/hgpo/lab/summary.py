@@ -27,6 +27,7 @@ def summarise(findings: Findings) -> Document:
     found: Document = {
         "schema_version": 1,
         "plan": {
+            "first_seed": plan.first_seed,
             "seeds": plan.seeds,
             "batches": plan.batches,
             "learning_seeds": plan.learning_seeds,
