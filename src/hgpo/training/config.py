@@ -100,8 +100,10 @@ class WarmConfig:
     prompt_weight: float = 0.0
     """Weight of predicting the prompt's own words as well; it teaches a model made from nothing to read."""
     noise: float = 0.0
-    """Share of the expert's steps that go wrong on purpose (a random command, or one that no longer works). The
-    mistakes are not cloned; how the expert comes back from them is."""
+    """Share of the expert's steps at which a random admissible command is played instead, so that the clone also
+    sees how to come back from a mistake."""
+    clone_mistakes: bool = False
+    """Clone those random commands too: a clumsy teacher, whom reinforcement learning has to surpass."""
 
 
 @dataclass(frozen=True)

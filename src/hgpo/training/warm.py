@@ -66,7 +66,7 @@ def demonstrate(
         for episode in found.episodes
         if episode.success
         for step in episode.steps
-        if (episode.name, step.index) not in policy.noisy
+        if config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy
     )
     if not steps:
         raise BadSetting(
