@@ -422,7 +422,9 @@ def test_silent_groups_are_replaced_where_asked(monkeypatch):
     more = {"train_batch_size": 2, "filter_groups_metric": "reward", "max_inflight_gen_batches": 1}
     tags = group("same", "finished", 2) | group("b", "finished", 2)
     found, metrics = buffer(monkeypatch, tags, refilled, **more).sample(1, "train", 2)
-    assert {key.split("_")[0] for key in found.keys} >= {"b"}
+    # Two are played for each one lost; which of the three good groups is then too many is verl's choice.
+    assert len({key.split("_")[0] for key in found.keys}) == 2
+    assert refilled == [2]
     assert not any(key.startswith("same") for key in found.keys)
     assert metrics["training/filter_groups/evicted_samples"] == 1
     assert metrics["hgpo/lost_groups"] == 0
