@@ -13,6 +13,7 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
+from ....errors import EngineFailed
 from ....policies.batcher import Batcher
 from ....policies.hf import stop_ids
 from ....policies.sampling import Sampled, sample
@@ -136,7 +137,10 @@ class WeightSender(BaseRollout):  # type: ignore[misc]
     ) -> None:
         """Send whole tensors. Every process takes part in gathering them."""
         if wire_format != "named_tensors":
-            raise NotImplementedError(f"wire format {wire_format!r}; the dry run knows named_tensors only")
+            raise EngineFailed(
+                f"verl sends its weights as {wire_format!r}; a dry run takes 'named_tensors' only. Remove the override "
+                "of the weight transfer for the dry run."
+            )
         whole = []
         for name, value in weights:
             tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
