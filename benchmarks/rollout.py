@@ -1,11 +1,12 @@
 """Rollout speed: steps per second through the real episode runner, and where the time goes.
 
     python benchmarks/rollout.py                                        # the quick start's world and model, this CPU
-    python benchmarks/rollout.py --device cuda --model-shape qwen2.5-1.5b --prompt-style household --episodes 128
+    python benchmarks/rollout.py --device cuda --model-shape qwen2.5-1.5b --prompt-style household --tasks 16 --group 8
 
 A model made here is random, so episodes run to their step limit; with --model FOLDER (a trained one) they end when they
-end. Generation for finished episodes is counted and must be 0. The decoding limit is the time to read the weights once
-per token and batch at the measured copy rate. Prints a table and one JSON line.
+end. Generation for finished episodes is counted and must be 0. The hardware's limit is the time to read the weights
+once per decoded token and batch at the measured copy rate, plus the arithmetic of the prompts (each distinct one once)
+at the measured matrix-product rate. Prints a table and one JSON line.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections import Counter
 from typing import Any
 
 import torch
-from train import SHAPES, make, synchronise
+from train import SHAPES, make, matmul_rate, synchronise
 
 from hgpo.agent import Job
-from hgpo.policies.hf import HFPolicy, Sampling
+from hgpo.policies.hf import HFPolicy, Sampling, fast_decoder
 from hgpo.policies.protocol import Reply, Request
 from hgpo.training.config import AgentConfig, EnvConfig, ModelConfig
 from hgpo.training.model import load_model
@@ -29,11 +30,11 @@ from hgpo.training.tokens import make_tokenizer
 
 
 class Timed(HFPolicy):
-    """Counts requests per episode and the time spent generating."""
+    """Counts requests per episode, and distinct prompt tokens."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.seconds = 0.0
+        self.distinct_tokens = 0
         self.finished: set[str] = set()
         self.for_finished = 0
         self.asked: Counter[str] = Counter()
@@ -41,11 +42,8 @@ class Timed(HFPolicy):
     def answer(self, requests: list[Request]) -> list[Reply]:
         self.for_finished += sum(one.episode in self.finished for one in requests)
         self.asked.update(one.episode for one in requests)
-        start = time.perf_counter()
-        replies = super().answer(requests)
-        synchronise(next(self.model.parameters()).device)
-        self.seconds += time.perf_counter() - start
-        return replies
+        self.distinct_tokens += sum(map(len, {tuple(one.prompt_ids) for one in requests}))
+        return super().answer(requests)
 
     def finish(self, episode: str) -> None:
         self.finished.add(episode)
@@ -74,7 +72,8 @@ def main() -> None:
     parser.add_argument("--model", help="folder of a trained model, in place of --model-shape")
     parser.add_argument("--size", default="tiny", help="size of the houses")
     parser.add_argument("--prompt-style", default="compact")
-    parser.add_argument("--episodes", type=int, default=64)
+    parser.add_argument("--tasks", type=int, default=64)
+    parser.add_argument("--group", type=int, default=1, help="rollouts of every task")
     parser.add_argument("--max-steps", type=int, default=20)
     parser.add_argument("--max-new-tokens", type=int, default=8)
     parser.add_argument("--batch-tokens", type=int, default=0, help="default: 4096 on CPU, 524288 on a GPU")
@@ -94,22 +93,31 @@ def main() -> None:
         EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
         AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
     )
-    tasks = stage.tasks("train", args.episodes)
+    tasks = stage.tasks("train", args.tasks)
     if not args.model:
         words = " ".join(stage.scout.reset(task).text for task in tasks)
         tokenizer = make_tokenizer([words], "bpe", min(model.config.vocab_size, 2000 if half else 320))
     sampling = Sampling(1.0, args.max_new_tokens, args.batch_tokens or (524288 if half else 4096))
     # A few steps first: kernels are chosen and memory is taken on the first calls.
     warm = Stage(stage.env, AgentConfig(args.prompt_style, False, True, 2, 2, 4096, args.max_new_tokens))
-    warm.play(Timed(model, tokenizer, sampling), [Job(task, task, 0, 1) for task in tasks])
-    policy = Timed(model, tokenizer, sampling)
+    decoder = fast_decoder(model, tokenizer, args.max_new_tokens)
+    jobs = [
+        Job(task, task, index, number * args.group + index)
+        for number, task in enumerate(tasks)
+        for index in range(args.group)
+    ]
+    warm.play(Timed(model, tokenizer, sampling, None, decoder), jobs)
+    policy = Timed(model, tokenizer, sampling, None, decoder)
     start = time.perf_counter()
-    found = stage.play(policy, [Job(task, task, 0, number) for number, task in enumerate(tasks)])
+    found = stage.play(policy, jobs)
     seconds = time.perf_counter() - start
     steps = sum(len(one.steps) for one in found.episodes)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     decode_steps = policy.counters.batches * args.max_new_tokens
-    limit = decode_steps * weights / copy_rate(device)
+    reading = decode_steps * weights / copy_rate(device)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    arithmetic = 2 * size * policy.distinct_tokens / matmul_rate(device, model.dtype)
+    generating = policy.counters.seconds
     result = {
         "benchmark": "rollout",
         "device": torch.cuda.get_device_name() if half else "cpu",
@@ -119,16 +127,20 @@ def main() -> None:
         "steps": steps,
         "seconds": seconds,
         "steps_per_second": steps / seconds,
-        "seconds_generating": policy.seconds,
-        "seconds_environment_and_prompts": seconds - policy.seconds,
+        "seconds_generating": generating,
+        "seconds_environment_and_prompts": seconds - generating,
+        "seconds_over_generating": seconds / generating,
         "prompt_tokens": policy.counters.prompt_tokens,
         "new_tokens": policy.counters.new_tokens,
-        "new_tokens_per_second": policy.counters.new_tokens / policy.seconds,
+        "new_tokens_per_second": policy.counters.new_tokens / generating,
         "prompt_padding_share": policy.counters.padded_tokens
         / (policy.counters.padded_tokens + policy.counters.prompt_tokens),
         "requests_for_finished_episodes": policy.for_finished,
         "requests_per_step": sum(policy.asked.values()) / steps,
-        "weight_reading_limit_seconds": limit,
+        "distinct_prompt_token_share": policy.distinct_tokens / policy.counters.prompt_tokens,
+        "limit_seconds_reading_weights": reading,
+        "limit_seconds_prompt_arithmetic": arithmetic,
+        "generating_over_limit": generating / (reading + arithmetic),
     }
     for name, value in result.items():
         print(f"{name:<34} {value:,.3f}" if isinstance(value, float) else f"{name:<34} {value}")

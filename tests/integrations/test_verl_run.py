@@ -113,7 +113,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     import torch
 
     from hgpo.agent import WindowMemory, run_episode
-    from hgpo.policies.hf import encode
+    from hgpo.policies.encoding import Encoder
     from hgpo.policies.protocol import Reply
     from hgpo.training.model import load_model
     from hgpo.training.stage import Stage
@@ -134,7 +134,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
                 self.steps = steps
 
             def encode(self, prompt):
-                return encode(tokenizer, prompt)
+                return Encoder(tokenizer)(prompt)
 
             async def generate(self, request):
                 return Reply(self.steps[request.step]["response"])

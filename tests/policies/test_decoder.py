@@ -109,3 +109,14 @@ def test_other_shapes_are_left_to_transformers() -> None:
     other.config.hidden_act = "silu"
     assert not supported(other)
     assert not supported(tiny("Qwen2", use_sliding_window=True))
+
+
+def test_prompts_prefilled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the prompts are cut into parts, the replies are the same."""
+    model = tiny("Qwen2")
+    whole = Decoder(model, [STOP], 8).sample(prompts(), list(range(11)), 1.0)
+    monkeypatch.setattr("hgpo.policies.decoder.PREFILL_TOKENS", 40)
+    parted = Decoder(model, [STOP], 8).sample(prompts(), list(range(11)), 1.0)
+    assert [one.ids for one in parted] == [one.ids for one in whole]
+    for one, other in zip(parted, whole):
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)

@@ -102,22 +102,22 @@ def run_panel(
     Raises:
         EnvironmentFailed: a task could not be played to its end; a panel with holes is no panel.
     """
-    start = time.monotonic()
-    results, failures = [], 0
-    for seed in seeds:
-        jobs = [
-            Job(task, f"{task}@{place}", 0, derive("evaluation", seed, task))
-            for place, task in enumerate(panel.tasks)
-        ]
-        found = stage.play(policy, jobs, on_episode)
-        failures += found.failures
-        if found.dropped:
-            raise EnvironmentFailed(
-                f"{len(found.dropped)} of {len(jobs)} tasks could not be played to their end "
-                f"({found.causes[0] if found.causes else 'no cause given'}). Raise env.attempts or repair it."
-            )
-        results.append(found.episodes)
-    return Evaluation(panel, tuple(seeds), tuple(results), temperature, failures, time.monotonic() - start)
+    began = time.monotonic()
+    # All seeds at once: a GPU has room for them, and the slowest episode is waited for once.
+    jobs = [
+        Job(task, f"{task}@{place}#{seed}", 0, derive("evaluation", seed, task))
+        for seed in seeds
+        for place, task in enumerate(panel.tasks)
+    ]
+    found = stage.play(policy, jobs, on_episode)
+    if found.dropped:
+        raise EnvironmentFailed(
+            f"{len(found.dropped)} of {len(jobs)} episodes could not be played to their end "
+            f"({found.causes[0] if found.causes else 'no cause given'}). Raise env.attempts or repair it."
+        )
+    count = len(panel.tasks)
+    results = tuple(found.episodes[start : start + count] for start in range(0, len(jobs), count))
+    return Evaluation(panel, tuple(seeds), results, temperature, found.failures, time.monotonic() - began)
 
 
 def write_logs(result: Evaluation, folder: Path, extra: Mapping[str, Any]) -> Path:

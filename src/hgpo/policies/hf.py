@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from ..errors import BadSetting
 from .batcher import Batcher
 from .decoder import Decoder, supported
+from .encoding import Encoder
 from .protocol import Reply, Request
 from .sampling import Sampled, sample
 
@@ -42,6 +44,8 @@ class Counters:
     prompt_tokens: int = 0
     new_tokens: int = 0
     padded_tokens: int = 0
+    seconds: float = 0.0
+    """Spent generating; the results are on the host by then."""
 
 
 class HFPolicy:
@@ -57,6 +61,7 @@ class HFPolicy:
     ) -> None:
         self.model, self.tokenizer, self.sampling = model, tokenizer, sampling
         self.decoder = decoder
+        self.encoder = Encoder(tokenizer)
         self.stop_ids = stop_ids(model, tokenizer)
         self.counters = Counters()
         self.executor = executor
@@ -64,7 +69,7 @@ class HFPolicy:
 
     def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as ids; models with a chat template get it as one user message."""
-        return encode(self.tokenizer, prompt)
+        return self.encoder(prompt)
 
     async def generate(self, request: Request) -> Reply:
         """Wait for the batch that answers this request."""
@@ -95,7 +100,9 @@ class HFPolicy:
         return [replies[index] for index in range(len(requests))]
 
     def _sample(self, requests: Sequence[Request]) -> list[Reply]:
+        start = time.perf_counter()
         sampled = self._replies([r.prompt_ids for r in requests], [r.seed for r in requests])
+        self.counters.seconds += time.perf_counter() - start
         lengths = [len(request.prompt_ids) for request in requests]
         self.counters.requests += len(requests)
         self.counters.batches += 1
@@ -130,19 +137,6 @@ def fast_decoder(model: Any, tokenizer: Any, max_new_tokens: int) -> Decoder | N
     if next(model.parameters()).device.type != "cuda" or not supported(model):
         return None
     return Decoder(model, stop_ids(model, tokenizer), max_new_tokens)
-
-
-def encode(tokenizer: Any, prompt: str) -> list[int]:
-    """A prompt as token ids: one user message where the tokenizer has a chat template, else the bare text."""
-    if getattr(tokenizer, "chat_template", None):
-        ids = tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        return list(ids)
-    return list(tokenizer.encode(prompt, add_special_tokens=False))
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:

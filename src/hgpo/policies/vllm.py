@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import MissingExtra
 from .batcher import Batcher
+from .encoding import Encoder
 from .hf import Sampling
 from .protocol import Reply, Request
 
@@ -30,22 +31,13 @@ class VllmPolicy:
         self.engine: Any = LLM(model=model, **settings)
         self.tokenizer: Any = self.engine.get_tokenizer()
         self.sampling = sampling
-        self.chat = bool(getattr(self.tokenizer, "chat_template", None))
+        self.encoder = Encoder(self.tokenizer)
         self.executor = ThreadPoolExecutor(1, "hgpo-vllm")
         self._batchers: dict[int, Batcher[Request, Reply]] = {}
 
     def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as ids; models with a chat template get it as one user message."""
-        if self.chat:
-            return list(
-                self.tokenizer.apply_chat_template(
-                    [{"role": "user", "content": prompt}],
-                    add_generation_prompt=True,
-                    tokenize=True,
-                    return_dict=False,
-                )
-            )
-        return list(self.tokenizer.encode(prompt, add_special_tokens=False))
+        return self.encoder(prompt)
 
     async def generate(self, request: Request) -> Reply:
         """Wait for the batch that answers this request."""

@@ -268,10 +268,12 @@ class _Run:
             **found.metrics,
             "seconds": seconds,
             "seconds/rollout": clock[1] - clock[0],
+            "seconds/generate": policy.counters.seconds,
             "seconds/estimate": clock[2] - clock[1],
             "seconds/update": clock[3] - clock[2],
             "seconds/eval": clock[4] - clock[3],
             "tokens_per_second": tokens / max(1e-9, clock[3] - clock[0]),
+            "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, clock[3] - clock[2]),
             "rollout/padding_share": policy.counters.padded_tokens
             / max(1, policy.counters.padded_tokens + policy.counters.prompt_tokens),
             "filtered_groups": found.metrics["groups"] - kept,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...policies.hf import encode
+from ...policies.encoding import Encoder
 from ...policies.protocol import Reply, Request
 
 
@@ -31,7 +31,7 @@ class ServerPolicy:
         session: str,
         seeded: bool,
     ) -> None:
-        self.servers, self.tokenizer = servers, tokenizer
+        self.servers, self.tokenizer, self.encoder = servers, tokenizer, Encoder(tokenizer)
         self.sampling = {**sampling, "max_tokens": max_new_tokens}
         self.max_new_tokens, self.session, self.seeded = max_new_tokens, session, seeded
         self.fields: dict[int, dict[str, Any]] = {}
@@ -39,7 +39,7 @@ class ServerPolicy:
 
     def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as the local trainer tokenises it."""
-        return encode(self.tokenizer, prompt)
+        return self.encoder(prompt)
 
     async def generate(self, request: Request) -> Reply:
         """Ask the server."""

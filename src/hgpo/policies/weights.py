@@ -1,0 +1,108 @@
+"""A copy of a decoder-only transformer's weights, laid out for sampling: fused matrices, adapters merged.
+
+Recorded CUDA graphs read these very tensors, so `Weights.fill` overwrites them and never replaces them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+def supported(model: Any) -> bool:
+    """Whether this module can run the model: a plain Llama- or Qwen2-shaped one."""
+    base = _base(model)
+    config = base.config
+    return (
+        type(base).__name__ in ("LlamaForCausalLM", "Qwen2ForCausalLM")
+        and config.hidden_act == "silu"
+        and not getattr(config, "use_sliding_window", False)
+        and not getattr(config, "mlp_bias", False)
+        and (config.rope_parameters or {}).get("rope_type", "default") in ("default", "llama3", "linear")
+    )
+
+
+@dataclass
+class Layer:
+    """Weights of one layer; query, key and value in one matrix, gate and up in another."""
+
+    norm: torch.Tensor
+    qkv: torch.Tensor
+    qkv_bias: torch.Tensor | None
+    out: torch.Tensor
+    out_bias: torch.Tensor | None
+    mlp_norm: torch.Tensor
+    gate_up: torch.Tensor
+    down: torch.Tensor
+
+
+class Weights:
+    """The weights of a Llama- or Qwen2-shaped model and the numbers that go with them."""
+
+    def __init__(self, model: Any) -> None:
+        base = _base(model)
+        config = base.config
+        self.device, self.dtype = base.lm_head.weight.device, base.model.norm.weight.dtype
+        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.head_size = getattr(config, "head_dim", None) or config.hidden_size // self.heads
+        self.epsilon = config.rms_norm_eps
+        rotary = base.model.rotary_emb
+        self.frequencies = rotary.inv_freq.to(self.device, torch.float32)
+        self.scaling = float(rotary.attention_scaling)
+        with torch.no_grad():
+            self.layers = [_layer(layer, self.dtype) for layer in base.model.layers]
+            self.embedding = base.model.embed_tokens.weight.detach().to(self.dtype).clone()
+            self.norm = base.model.norm.weight.detach().to(self.dtype).clone()
+            tied = base.lm_head.weight is base.model.embed_tokens.weight
+            self.head = self.embedding if tied else base.lm_head.weight.detach().to(self.dtype).clone()
+
+    def fill(self, model: Any) -> None:
+        """Take over the model's present weights, in the same memory as before."""
+        base = _base(model)
+        with torch.no_grad():
+            self.embedding.copy_(base.model.embed_tokens.weight)
+            self.norm.copy_(base.model.norm.weight)
+            if self.head is not self.embedding:
+                self.head.copy_(base.lm_head.weight)
+            for old, layer in zip(self.layers, base.model.layers):
+                for name, tensor in vars(_layer(layer, self.dtype)).items():
+                    if tensor is not None:
+                        getattr(old, name).copy_(tensor)
+
+
+def _base(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _weight(linear: Any, dtype: torch.dtype) -> torch.Tensor:
+    """The matrix of a linear layer, with its adapters merged in."""
+    if not hasattr(linear, "base_layer"):
+        weight: torch.Tensor = linear.weight.detach().to(dtype)
+        return weight
+    weight = linear.base_layer.weight.detach().float()
+    for adapter in linear.active_adapters:
+        weight = weight + linear.get_delta_weight(adapter).detach().float()
+    return weight.to(dtype)
+
+
+def _bias(linear: Any, dtype: torch.dtype) -> torch.Tensor | None:
+    bias = getattr(linear, "base_layer", linear).bias
+    return None if bias is None else bias.detach().to(dtype).clone()
+
+
+def _layer(layer: Any, dtype: torch.dtype) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    three = (attention.q_proj, attention.k_proj, attention.v_proj)
+    biases = [_bias(linear, dtype) for linear in three]
+    return Layer(
+        norm=layer.input_layernorm.weight.detach().to(dtype).clone(),
+        qkv=torch.cat([_weight(linear, dtype) for linear in three]),
+        qkv_bias=torch.cat([bias for bias in biases if bias is not None]) if biases[0] is not None else None,
+        out=_weight(attention.o_proj, dtype).clone(),
+        out_bias=_bias(attention.o_proj, dtype),
+        mlp_norm=layer.post_attention_layernorm.weight.detach().to(dtype).clone(),
+        gate_up=torch.cat([_weight(mlp.gate_proj, dtype), _weight(mlp.up_proj, dtype)]),
+        down=_weight(mlp.down_proj, dtype).clone(),
+    )

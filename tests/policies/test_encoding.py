@@ -1,0 +1,59 @@
+"""Encoding prompts with and without the chat template's own rendering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from hgpo.policies.encoding import Encoder
+from hgpo.training.tokens import make_tokenizer
+
+PLAIN = (
+    "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}go:{% endif %}"
+)
+TRIMS = PLAIN.replace("m['content'] }}", "m['content'] | trim }}")
+TWICE = PLAIN.replace("<|end|>", "<|end|>{{ m['content'] }}")
+# Treats one kind of message differently: nothing the marker could show, save that an empty message is left out.
+SKIPS = PLAIN.replace("{{ m['content'] }}", "{% if m['content'] %}said {{ m['content'] }}{% endif %}")
+
+PROMPTS = ["go to shelf 1", " leading and trailing \n", "", "two\nlines"]
+
+
+def tokenizer(template: str | None) -> Any:
+    found = make_tokenizer(["go to shelf 1 <|user|> <|end|> said two lines leading and trailing"], "bpe", 300)
+    found.chat_template = template
+    return found
+
+
+def rendered(tok: Any, prompt: str) -> list[int]:
+    if tok.chat_template is None:
+        return list(tok.encode(prompt, add_special_tokens=False))
+    found = tok.apply_chat_template(
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    return list(found)
+
+
+@pytest.mark.parametrize("template", [None, PLAIN, TRIMS, TWICE, SKIPS])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_the_same_ids_as_rendering_every_time(template: str | None, prompt: str) -> None:
+    tok = tokenizer(template)
+    assert list(Encoder(tok)(prompt)) == rendered(tok, prompt)
+
+
+def test_only_templates_that_leave_the_message_alone_are_rendered_once() -> None:
+    assert Encoder(tokenizer(PLAIN)).ends == ("<|user|>\n", "<|end|>\ngo:")
+    assert Encoder(tokenizer(None)).ends == ("", "")
+    for template in (TRIMS, TWICE, SKIPS):
+        assert Encoder(tokenizer(template)).ends is None
+
+
+def test_equal_prompts_are_encoded_once() -> None:
+    tok = tokenizer(PLAIN)
+    encoder = Encoder(tok)
+    assert encoder("go to shelf 1") is encoder("go to shelf 1")
+    assert encoder.encode.cache_info().misses == 1
