@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
 from hgpo.evaluation import evaluate, over_runs, over_tasks, wilson
 from hgpo.evaluation.compare import compare, table_text, write_html
 from hgpo.evaluation.panels import Panel, spread
+from hgpo.evaluation.targets import find_target
 from hgpo.training import load, train
 
 from ..worlds import FETCH
@@ -52,6 +54,15 @@ def test_a_model_folder_knows_its_settings(runs: list[Path], tmp_path: Path) -> 
     model = evaluate(str(runs[0] / "model"), seeds=(5,), logs=str(tmp_path / "b"))
     assert run["success"] == model["success"]
     assert run["panel"]["digest"] == model["panel"]["digest"]
+
+
+def test_a_run_without_its_checkpoints(runs: list[Path], tmp_path: Path) -> None:
+    """What is left of a finished run when its checkpoints were deleted still says how it is to be played."""
+    lean = tmp_path / "lean"
+    shutil.copytree(runs[0], lean, ignore=shutil.ignore_patterns("checkpoints"))
+    found = find_target(str(lean), None, [])
+    assert Path(found.model) == lean / "model"
+    assert found.config == find_target(str(runs[0]), None, []).config
 
 
 def test_scripted_policies(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     stored: Path | None = None
     model = path
     name = folder.resolve().name if folder.exists() else path.replace("/", "_")
-    if (folder / "checkpoints").is_dir():
+    # A finished run may have been stripped of its checkpoints; its model is enough.
+    if (folder / "checkpoints").is_dir() or (folder / "model" / "hgpo.json").is_file():
         stored = folder / "config.json"
         model = str(_run_model(folder, checkpoint))
     elif (folder / "hgpo.json").is_file():

@@ -36,9 +36,13 @@ class Stage:
 
     def tasks(self, split: str, limit: int = 0) -> list[str]:
         """Task ids of a split, in the environment's fixed order; the first `limit` when it is not 0."""
-        if split not in self.scout.splits:
-            raise UnknownName(f"split of {self.env.name}", split, self.scout.splits)
-        tasks = list(self.scout.tasks(split))
+        # Not checked against `splits` first: an environment may know a split by several names.
+        try:
+            tasks = list(self.scout.tasks(split))
+        except Exception as error:
+            if split in self.scout.splits:
+                raise
+            raise UnknownName(f"split of {self.env.name}", split, self.scout.splits) from error
         if not tasks:
             raise BadSetting(f"The split {split!r} of {self.env.name} has no tasks.")
         return tasks[:limit] if limit else tasks

@@ -273,6 +273,7 @@ class _Run:
             "seconds/update": clock[3] - clock[2],
             "seconds/eval": clock[4] - clock[3],
             "tokens_per_second": tokens / max(1e-9, clock[3] - clock[0]),
+            "train/distinct_prompt_share": _distinct_share(rows),
             "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, clock[3] - clock[2]),
             "rollout/padding_share": policy.counters.padded_tokens
             / max(1, policy.counters.padded_tokens + policy.counters.prompt_tokens),
@@ -385,6 +386,12 @@ class _Stoppable(HFPolicy):
     def answer(self, requests: Sequence[Request]) -> list[Any]:
         self.check()
         return super().answer(requests)
+
+
+def _distinct_share(rows: Sequence[TrainRow]) -> float:
+    """Share of the prompt tokens that is left when equal prompts count once: what sharing them could save."""
+    everything = sum(len(row.prompt_ids) for row in rows)
+    return sum(map(len, {tuple(row.prompt_ids) for row in rows})) / max(1, everything)
 
 
 def _plain(value: Any) -> Any:
