@@ -135,6 +135,8 @@ class _Run:
         if self.world.first:
             checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(self.config))
             result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
+        # Leave together: a process that tears its connections down early can bring the others down.
+        self.world.barrier()
         return result
 
     def _describe(self) -> None:

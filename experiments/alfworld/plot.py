@@ -1,0 +1,122 @@
+"""Tables and picture of the recorded study in results.json.
+
+python experiments/alfworld/plot.py                       # prints the tables, writes docs/images/alfworld-study.png
+python experiments/alfworld/plot.py my/results.json --picture curves.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hgpo.evaluation.statistics import over_runs
+
+HERE = Path(__file__).resolve().parent
+NAMES = {"grpo": "GRPO", "gigpo": "GiGPO", "hgpo": "HGPO, published settings", "hgpo_lambda": "HGPO-lambda"}
+PHASES = ("rollout", "generate", "estimate", "update", "eval")
+
+
+def around(values: list[float], sign: str = "") -> str:
+    """Mean and half width of the 95% interval over training seeds, in points."""
+    found = over_runs([100 * value for value in values])
+    half = found["high"] - found["mean"]
+    return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
+
+
+def arms(runs: list[dict[str, Any]], history: int) -> dict[str, dict[int, dict[str, Any]]]:
+    """Runs by estimator and seed, in the order of NAMES."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for name in NAMES:
+        members = {
+            run["seed"]: run
+            for run in runs
+            if (run["estimator"], run["history_length"]) == (name, history) and run["evaluations"]
+        }
+        if members:
+            found[name] = members
+    return found
+
+
+def success_table(study: dict[str, Any], history: int, split: str) -> None:
+    """Success after training, gain over the warm start, and the difference to GRPO seed by seed."""
+    found = arms(study["runs"], history)
+    start = study["warm"][f"warm-k{history}"]["evaluations"][split]["success"]
+    tasks = study["warm"][f"warm-k{history}"]["evaluations"][split]["panel"]["tasks"]
+    print(f"\nK = {history}, {split}, {tasks} games, warm start {start:.1%}\n")
+    print("| estimator | seeds | success, % | gain, points | minus GRPO, points | beyond seed noise |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    base = {seed: run["evaluations"][split]["success"] for seed, run in found.get("grpo", {}).items()}
+    for name, members in found.items():
+        values = {seed: run["evaluations"][split]["success"] for seed, run in members.items()}
+        gaps = [value - base[seed] for seed, value in values.items() if seed in base]
+        versus, clear = "", ""
+        if name != "grpo" and gaps:
+            versus = around(gaps, "+")
+            test = over_runs(gaps)
+            clear = "one seed" if len(gaps) < 2 else ("yes" if test["low"] > 0 or test["high"] < 0 else "no")
+        print(
+            f"| {NAMES[name]} | {len(values)} | {around(list(values.values()))} "
+            f"| {around([value - start for value in values.values()], '+')} | {versus} | {clear} |"
+        )
+
+
+def phase_table(study: dict[str, Any]) -> None:
+    """Where the time went, over all runs."""
+    rows = [row for run in study["runs"] for row in run["curve"] if "seconds/update" in row]
+    total = sum(row["seconds"] for row in rows)
+    parts = [f"{phase} {sum(row[f'seconds/{phase}'] for row in rows) / total:.0%}" for phase in PHASES]
+    print(
+        f"\nTime by phase over {len(rows)} iterations ({total:.0f} s): {', '.join(parts)} (generate is within rollout)"
+    )
+
+
+def picture(study: dict[str, Any], path: Path) -> None:
+    """Success while training (mean over seeds of the last four iterations; thin: single seeds) per estimator."""
+    from matplotlib.figure import Figure
+
+    histories = sorted({run["history_length"] for run in study["runs"]})
+    figure = Figure(figsize=(4.6 * len(histories) + 1.5, 4), layout="constrained")
+    for axes, history in zip(np.atleast_1d(figure.subplots(1, len(histories), sharey=True)), histories):
+        for name, members in arms(study["runs"], history).items():
+            curves = []
+            for run in members.values():
+                values = [100 * row["success"] for row in run["curve"] if row["iteration"] > 0]
+                curves.append([np.mean(values[max(0, at - 3) : at + 1]) for at in range(len(values))])
+            length = min(map(len, curves))
+            x = np.arange(1, length + 1)
+            (line,) = axes.plot(
+                x, np.mean([curve[:length] for curve in curves], 0), label=NAMES[name], linewidth=2
+            )
+            for curve in curves:
+                axes.plot(x, curve[:length], color=line.get_color(), alpha=0.25, linewidth=1)
+        axes.set_title(f"K = {history}", fontsize=10)
+        axes.set_xlabel("iteration")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+        axes.set_ylabel("success on training games, temperature 1, %")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="?", type=Path, default=HERE / "results.json")
+    parser.add_argument(
+        "--picture", type=Path, default=HERE.parents[1] / "docs" / "images" / "alfworld-study.png"
+    )
+    args = parser.parse_args()
+    study = json.loads(args.results.read_text())
+    for history in sorted({run["history_length"] for run in study["runs"]}):
+        for split in study["warm"][f"warm-k{history}"]["evaluations"]:
+            success_table(study, history, split)
+    phase_table(study)
+    picture(study, args.picture)
+
+
+if __name__ == "__main__":
+    main()
