@@ -122,6 +122,11 @@ def train(args: argparse.Namespace) -> int:
         return max(pool.map(one, runs(args).items()), default=0)
 
 
+def ready(args: argparse.Namespace, folder: Path) -> bool:
+    """Whether a run is to be evaluated: finished, or with `--any` stopped after whatever number of iterations."""
+    return (folder / "results.json").is_file() if args.any else finished(folder)
+
+
 def finished(folder: Path) -> bool:
     path = folder / "results.json"
     return path.is_file() and json.loads(path.read_text())["ended"] == "finished"
@@ -132,7 +137,7 @@ def evaluate(args: argparse.Namespace) -> int:
     targets = [
         (warm_folder(args, history).name, warm_folder(args, history)) for history in args.histories.split(",")
     ]
-    targets += [(name, args.out / name) for name in runs(args) if finished(args.out / name)]
+    targets += [(name, args.out / name) for name in runs(args) if ready(args, args.out / name)]
 
     def one(job: tuple[str, Path, str]) -> int:
         name, path, split = job
@@ -168,7 +173,8 @@ def collect(args: argparse.Namespace) -> int:
     for path in sorted(args.out.glob("k*-seed*/config.json")):
         stored, name = json.loads(path.read_text()), path.parent.name
         history, estimator, seed = name.split("-")
-        lines = (path.parent / "metrics.jsonl").read_text().splitlines()
+        metrics = path.parent / "metrics.jsonl"
+        lines = metrics.read_text().splitlines() if metrics.is_file() else []
         results = path.parent / "results.json"
         found.append(
             {
@@ -240,6 +246,7 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=1e6, help="train: end the slice after so many minutes"
     )
+    parser.add_argument("--any", action="store_true", help="eval: also runs that are not finished")
     parser.add_argument("--lean", action="store_true", help="train: delete the checkpoints of finished runs")
     args = parser.parse_intermixed_args()
     return stages[args.stage](args)

@@ -76,8 +76,6 @@ class Decoder:
         self.stops = torch.tensor(sorted(set(stop_ids)), device=self.device)
         self.max_new_tokens = max_new_tokens
         self.slots: dict[tuple[int, int], Slots] = {}
-        # Recorded steps never run at the same time and leave nothing behind, so they share their scratch memory.
-        self.pool = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
 
     def refresh(self, model: Any) -> None:
         """Copy the model's present weights, adapters merged, into the same memory as before."""
@@ -158,7 +156,7 @@ class Decoder:
         for name, tensor in saved.items():
             getattr(slots, name).copy_(tensor)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        with torch.cuda.graph(graph):
             self._decode(slots, temperature)
         slots.graphs[temperature] = graph
         for name, tensor in saved.items():

