@@ -15,7 +15,7 @@ from hgpo.training.batching import TrainRow
 from hgpo.training.config import Config, ModelConfig, UpdateConfig
 from hgpo.training.distributed import World
 from hgpo.training.learner import Learner
-from hgpo.training.model import make_tiny
+from hgpo.training.model import DTYPES, make_tiny
 
 from ..worlds import FETCH
 
@@ -34,7 +34,8 @@ def rows(count: int = 24) -> list[TrainRow]:
 def learner(update: UpdateConfig, **model: object) -> Learner:
     shape = ModelConfig(hidden=16, layers=2, heads=2, intermediate=32, **model)  # type: ignore[arg-type]
     config = Config(model=shape, update=update)
-    return Learner(make_tiny(shape, 20, 0, seed=3, positions=64), config, World(CPU), 0)
+    made = make_tiny(shape, 20, 0, seed=3, positions=64).to(DTYPES[shape.dtype])
+    return Learner(made, config, World(CPU), 0)
 
 
 def test_no_reference_is_kept_without_kl() -> None:
@@ -78,21 +79,37 @@ def test_lora_trains_adapters_only_and_uses_the_base_as_reference() -> None:
     assert all("lora" in name for name in one.parameters)
 
 
-def test_bfloat16_trains_in_float32_and_samples_in_bfloat16() -> None:
-    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-6), dtype="bfloat16")
-    one.actor.bfloat16()
+@pytest.mark.parametrize("lora", [0, 2])
+def test_bfloat16_trains_in_float32_and_samples_in_bfloat16(lora: int) -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-6), dtype="bfloat16", lora_rank=lora)
     before = {name: value.clone() for name, value in one.parameters.items()}
     one.update(rows(), 0)
     assert all(value.dtype == torch.float32 for value in one.parameters.values())
-    assert all(value.dtype == torch.bfloat16 for value in one.actor.parameters())
+    assert all(value.dtype == torch.bfloat16 for n, value in one.actor.named_parameters() if "lora" not in n)
     assert any(not torch.equal(before[name], value) for name, value in one.parameters.items()), (
         "1e-6 is not lost"
     )
 
 
-def test_state_survives_a_round_trip() -> None:
+def test_bfloat16_follows_float32() -> None:
+    """Many passes per update and rounding in all of them: the weights still go where float32 takes them."""
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-2, updates=1, micro_tokens=30, old_logprobs="recomputed")
+    wide, narrow = learner(settings), learner(settings, dtype="bfloat16")
+    start = {name: value.detach().clone() for name, value in wide.parameters.items()}
+    for step in range(3):
+        for one in (wide, narrow):
+            one.update(rows(), step)
+    moved = torch.cat([(wide.parameters[name] - start[name]).flatten() for name in start])
+    other = torch.cat([(narrow.parameters[name] - start[name]).flatten() for name in start])
+    assert float(torch.cosine_similarity(moved, other, dim=0)) > 0.95
+    for name, value in narrow.actor.named_parameters():
+        assert torch.equal(value, narrow.parameters[name].bfloat16()), "the model holds the rounded copies"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_state_survives_a_round_trip(dtype: str) -> None:
     settings = UpdateConfig(kl_coef=0.0, lr=1e-3)
-    one, two = learner(settings), learner(settings)
+    one, two = learner(settings, dtype=dtype), learner(settings, dtype=dtype)
     one.update(rows(), 0)
     two.restore(one.state(), one.updates)
     for learner_ in (one, two):

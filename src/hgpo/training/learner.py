@@ -15,6 +15,7 @@ from .batching import TrainRow, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
 from .loss import Objective, loss_sum, token_logprobs
+from .masters import Masters
 from .model import autocast, base_weights, with_lora
 from .norms import fuse_norms
 
@@ -23,7 +24,8 @@ class Learner:
     """Holds everything an update changes.
 
     `model` is trained; `actor` samples. They are one object unless the trained weights are sharded over
-    processes or kept in a wider type than the one used for sampling; `sync` then copies them over.
+    processes or are adapters in a wider type than the one used for sampling; `sync` then copies them over.
+    `parameters` is what the optimiser changes: the model's own weights, or float32 copies of bfloat16 ones.
     """
 
     def __init__(self, model: Any, config: Config, world: World, pad_id: int) -> None:
@@ -49,11 +51,14 @@ class Learner:
         self.reference = None
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()
+        # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
+        # optimiser. Sharded weights and adapters are float32 themselves and compute under autocast.
+        whole = self.half and world.size == 1 and not self.lora
+        self.compute = "float32" if whole else config.model.dtype
         self.actor = model
-        if self.half or world.size > 1:
+        if world.size > 1 or (self.half and self.lora):
             self.actor = copy.deepcopy(model).requires_grad_(False).eval()
-        if self.half:
-            # Updates of 1e-6 vanish in bfloat16: train in float32, compute in bfloat16.
+        if self.half and not whole:
             for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.data = parameter.data.float()
@@ -69,6 +74,9 @@ class Learner:
         self.parameters = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
         }
+        self.masters = Masters(self.parameters) if whole else None
+        if self.masters is not None:
+            self.parameters = self.masters.copies
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(),
             lr=update.lr,
@@ -127,7 +135,7 @@ class Learner:
         mine: dict[str, list[float]] = {}
         for batch in shares[self.world.rank]:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with torch.no_grad(), autocast(self.config.model.dtype, self.world.device):
+            with torch.no_grad(), autocast(self.compute, self.world.device):
                 logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
             for place, index in enumerate(batch):
                 mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
@@ -146,7 +154,7 @@ class Learner:
         sums: dict[str, torch.Tensor] = {}
         for batch in batches:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with autocast(self.config.model.dtype, self.world.device):
+            with autocast(self.compute, self.world.device):
                 logs, entropy = token_logprobs(
                     self.model,
                     tensor,
@@ -158,6 +166,8 @@ class Learner:
             loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
             # FSDP averages gradients over processes; the loss is a share of a sum.
             (loss * self.world.size).backward()
+            if self.masters is not None:
+                self.masters.collect()
             for name, value in values.items():
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value
         names = sorted(sums)
@@ -177,6 +187,8 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        if self.masters is not None:
+            self.masters.publish()
         return metrics
 
     def _reference(self, batch: Any) -> torch.Tensor | None:
@@ -191,6 +203,8 @@ class Learner:
 
     def sync(self) -> None:
         """Bring the trained weights into the actor."""
+        if self.masters is not None:
+            self.masters.publish()
         if self.actor is self.model:
             return
         targets = dict(self.actor.named_parameters())

@@ -1,0 +1,40 @@
+"""Float32 copies of bfloat16 weights: what the optimiser changes.
+
+An update of 1e-6 vanishes in a bfloat16 weight. The model computes in bfloat16 throughout, as it samples; gradients
+of its passes are summed up in float32, the optimiser changes the float32 copies, and `publish` rounds them into the
+model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+class Masters:
+    """The float32 copies of a model's trained weights, by name."""
+
+    def __init__(self, parameters: Mapping[str, torch.nn.Parameter]) -> None:
+        self.parameters = dict(parameters)
+        self.copies = {
+            name: torch.nn.Parameter(parameter.detach().float().clone())
+            for name, parameter in self.parameters.items()
+        }
+
+    def collect(self) -> None:
+        """Move the gradients of one backward pass over, adding to those already there."""
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                continue
+            copy = self.copies[name]
+            if copy.grad is None:
+                copy.grad = parameter.grad.float()
+            else:
+                copy.grad += parameter.grad
+            parameter.grad = None
+
+    def publish(self) -> None:
+        """Round the copies into the model's own weights."""
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.parameters.values()), list(self.copies.values()))
