@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from hgpo.errors import NotFinite
+from hgpo.errors import BadFile, NotFinite
 from hgpo.training import load, train
 from hgpo.training.batching import TrainRow
 from hgpo.training.config import Config, ModelConfig, UpdateConfig
 from hgpo.training.distributed import World
 from hgpo.training.learner import Learner
-from hgpo.training.model import DTYPES, make_tiny
+from hgpo.training.model import DTYPES, load_model, make_tiny
 
 from ..worlds import FETCH
 
@@ -118,6 +118,18 @@ def test_state_survives_a_round_trip(dtype: str) -> None:
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
+def test_a_checkpoint_of_another_model_is_refused() -> None:
+    settings = UpdateConfig(kl_coef=0.0)
+    shape = ModelConfig(hidden=32, layers=2, heads=2, intermediate=32)
+    other = Learner(make_tiny(shape, 20, 0, seed=3, positions=64), Config(model=shape), World(CPU), 0)
+    one = learner(settings)
+    before = one.state()
+    with pytest.raises(BadFile, match=r"another model.*of shape \(20, 32\), expected \(20, 16\)"):
+        one.restore(other.state(), 1)
+    assert one.updates == 0
+    assert all(torch.equal(before[name], value) for name, value in one.state().items())
+
+
 def test_nonsense_stops_before_it_reaches_the_weights() -> None:
     one = learner(UpdateConfig(kl_coef=0.0))
     before = {name: value.clone() for name, value in one.parameters.items()}
@@ -140,3 +152,29 @@ def test_a_run_with_lora_and_checkpointing(tmp_path: Path) -> None:
     changed = [n for (n, a), b in zip(base.named_parameters(), merged.parameters()) if not torch.equal(a, b)]
     assert changed
     assert not any("embed" in name for name in changed)
+
+
+def test_checkpoints_of_a_lora_run_hold_adapters_alone(tmp_path: Path) -> None:
+    """They can be carried about: a moved run is evaluated and continued from its adapters and its own start."""
+    settings = ["model.lora_rank=2", "iterations=1", "save_every=1", "eval.every=0", "lr=1e-2"]
+    train(load(FETCH, settings), tmp_path / "made", quiet=True)
+    run = tmp_path / "moved"
+    (tmp_path / "made").rename(run)
+    stored = run / "checkpoints" / "000001" / "model"
+    assert (stored / "adapter_model.safetensors").is_file()
+    assert not (stored / "model.safetensors").exists()
+    config = load(FETCH, settings)
+    loaded, _ = load_model(str(stored), config.model, CPU)
+    merged, _ = load_model(str(run / "model"), config.model, CPU)
+    weights = dict(merged.named_parameters())
+    assert {name for name, _ in loaded.named_parameters()} == set(weights)
+    for name, value in loaded.named_parameters():
+        torch.testing.assert_close(value, weights[name])
+    (stored / "adapter_model.safetensors").unlink()
+    with pytest.raises(BadFile, match="adapter_model"):
+        load_model(str(stored), config.model, CPU)
+
+
+def test_a_missing_model_folder_is_named() -> None:
+    with pytest.raises(BadFile, match=r"no model folder './models/none'.*hgpo models fetch"):
+        load_model("./models/none", ModelConfig(), CPU)

@@ -2,7 +2,7 @@
 
     checkpoints/000040/trainer.safetensors   weights and optimiser moments, in the type they are trained in
     checkpoints/000040/state.json            iteration, cursor, updates, best, config digest
-    checkpoints/000040/model/                the policy in Hugging Face format
+    checkpoints/000040/model/                the policy in Hugging Face format; of a LoRA run the adapters alone
 
 A folder is written under another name, flushed to disk and renamed, so a kill at any instant leaves the
 last good one.
@@ -73,7 +73,7 @@ def save(
     save_file(
         {name: tensor.contiguous() for name, tensor in tensors.items()}, partial / "trainer.safetensors"
     )
-    save_model(actor, tokenizer, partial / "model", settings)
+    save_model(actor, tokenizer, partial / "model", settings, merge=False)
     (partial / "state.json").write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
     flush(partial)
     if target.exists():

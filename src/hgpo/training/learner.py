@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..errors import NotFinite
+from ..errors import BadFile, NotFinite
 from .batching import TrainRow, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
@@ -225,7 +225,19 @@ class Learner:
         return result
 
     def restore(self, tensors_by_name: dict[str, torch.Tensor], updates: int) -> None:
-        """Continue from what `state` gave after `updates` optimiser steps."""
+        """Continue from what `state` gave after `updates` optimiser steps.
+
+        Raises:
+            BadFile: the tensors are those of another model.
+        """
+        for name, parameter in self.parameters.items():
+            found = tensors_by_name.get(f"weight/{name}")
+            if found is None or found.shape != parameter.shape:
+                given = "missing" if found is None else f"of shape {tuple(found.shape)}"
+                raise BadFile(
+                    f"The checkpoint belongs to another model: {name} is {given}, expected {tuple(parameter.shape)}. "
+                    "Resume with the settings the run was started with, or choose another folder with --run."
+                )
         self.updates = updates
         with torch.no_grad():
             for name, parameter in self.parameters.items():

