@@ -27,14 +27,17 @@ def around(values: list[float], sign: str = "") -> str:
     return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
 
 
-def arms(runs: list[dict[str, Any]], history: int) -> dict[str, dict[int, dict[str, Any]]]:
-    """Runs by estimator and seed, in the order of NAMES."""
+def arms(
+    runs: list[dict[str, Any]], history: int, split: str | None = None
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Runs by estimator and seed, in the order of NAMES; with `split` those evaluated on it."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for name in NAMES:
         members = {
             run["seed"]: run
             for run in runs
-            if (run["estimator"], run["history_length"]) == (name, history) and run["evaluations"]
+            if (run["estimator"], run["history_length"]) == (name, history)
+            and (split is None or split in run["evaluations"])
         }
         if members:
             found[name] = members
@@ -43,7 +46,7 @@ def arms(runs: list[dict[str, Any]], history: int) -> dict[str, dict[int, dict[s
 
 def success_table(study: dict[str, Any], history: int, split: str) -> None:
     """Success after training, gain over the warm start, and the difference to GRPO seed by seed."""
-    found = arms(study["runs"], history)
+    found = arms(study["runs"], history, split)
     start = study["warm"][f"warm-k{history}"]["evaluations"][split]["success"]
     tasks = study["warm"][f"warm-k{history}"]["evaluations"][split]["panel"]["tasks"]
     print(f"\nK = {history}, {split}, {tasks} games, warm start {start:.1%}\n")
@@ -67,6 +70,8 @@ def success_table(study: dict[str, Any], history: int, split: str) -> None:
 def phase_table(study: dict[str, Any]) -> None:
     """Where the time went, over all runs."""
     rows = [row for run in study["runs"] for row in run["curve"] if "seconds/update" in row]
+    if not rows:
+        return
     total = sum(row["seconds"] for row in rows)
     parts = [f"{phase} {sum(row[f'seconds/{phase}'] for row in rows) / total:.0%}" for phase in PHASES]
     print(

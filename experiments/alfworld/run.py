@@ -4,6 +4,7 @@
     python experiments/alfworld/run.py train --data games_compact.jsonl.xz --out results/alfworld --processes 4
     python experiments/alfworld/run.py eval  --data games_compact.jsonl.xz --out results/alfworld --processes 4
     python experiments/alfworld/run.py collect --out results/alfworld
+    python experiments/alfworld/run.py all --data ... --model ... --out ... --processes 6     # the four in turn
 
 All runs start from one warm start per history length. Everything can be stopped and started again: finished runs and
 evaluations are kept, unfinished runs go on from their checkpoint; `--minutes` ends a slice in good time. `collect`
@@ -202,6 +203,18 @@ def collect(args: argparse.Namespace) -> int:
     return 0
 
 
+def everything(args: argparse.Namespace) -> int:
+    """All stages in turn; settings given here belong to training."""
+    settings, args.settings = args.settings, []
+    failed = warm(args)
+    if not failed:
+        args.settings = settings
+        failed = train(args)
+        args.settings = []
+        failed = max(failed, evaluate(args), collect(args))
+    return failed
+
+
 def without_paths(config: dict[str, Any]) -> dict[str, Any]:
     """The settings with the folders of this machine shortened to their last part."""
     clean = json.loads(json.dumps(config))
@@ -231,7 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    stages = {"warm": warm, "train": train, "eval": evaluate, "collect": collect}
+    stages = {"warm": warm, "train": train, "eval": evaluate, "collect": collect, "all": everything}
     parser.add_argument("stage", choices=stages)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all runs of this stage")
     parser.add_argument("--preset", default="alfworld-smollm2")
