@@ -29,16 +29,17 @@ from ..policies.hf import HFPolicy, Sampling, fast_decoder
 from ..policies.protocol import Request
 from ..steps import StepBatch
 from . import checkpoint
-from .batching import TrainRow
 from .checkpoint import TrainState
 from .config import Config, experiment_name
 from .distributed import World
 from .learner import Learner
 from .model import load_model, pick_device
+from .phases import Phases
 from .prepare import makes_start, prepare, start_folder
 from .provenance import provenance
 from .reporting import finish, write_rollouts
-from .rollout import Rollout, roll_out
+from .rollout import roll_out
+from .selection import distinct_share, train_rows
 from .settings import as_dict, estimator_settings, read_config
 from .stage import Stage
 from .stopping import Stop, StopRequested
@@ -221,7 +222,7 @@ class _Run:
     def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
         """Play, estimate, update, perhaps evaluate."""
         config, number = self.config, state.iteration + 1
-        clock = [time.monotonic()]
+        phases = Phases()
         policy = self._policy(config.rollout.temperature)
         done = [0]
 
@@ -231,11 +232,11 @@ class _Run:
             self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
 
         found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
-        clock.append(time.monotonic())
+        phases.end("rollout")
         batch = StepBatch.from_rows(found.rows)
         result = estimate(batch, config.estimator.name, **self.estimator)
-        rows, kept = self._train_rows(found, result.advantages)
-        clock.append(time.monotonic())
+        rows, kept = train_rows(found.rows, result.advantages, config.update)
+        phases.end("estimate")
         self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
         losses: dict[str, float] = {}
         if rows:
@@ -248,7 +249,7 @@ class _Run:
                 raise NotFinite(f"{error} The batch is in {path}.") from None
             if self.decoder is not None:
                 self.decoder.refresh(self.learner.actor)
-        clock.append(time.monotonic())
+        phases.end("update")
         if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             write_rollouts(
                 self.folder,
@@ -261,22 +262,17 @@ class _Run:
         evaluated: dict[str, float] = {}
         if config.eval.every and (number % config.eval.every == 0 or number == config.iterations):
             evaluated, state = self._evaluate(state, number)
-        clock.append(time.monotonic())
-        seconds = clock[-1] - clock[0]
+        phases.end("eval")
         state = replace(state, seconds=self.before + time.monotonic() - self.began)
         tokens = found.metrics["prompt_tokens"] + found.metrics["response_tokens"]
         row = {
             "iteration": number,
             **found.metrics,
-            "seconds": seconds,
-            "seconds/rollout": clock[1] - clock[0],
+            **phases.metrics(),
             "seconds/generate": policy.counters.seconds,
-            "seconds/estimate": clock[2] - clock[1],
-            "seconds/update": clock[3] - clock[2],
-            "seconds/eval": clock[4] - clock[3],
-            "tokens_per_second": tokens / max(1e-9, clock[3] - clock[0]),
-            "train/distinct_prompt_share": _distinct_share(rows),
-            "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, clock[3] - clock[2]),
+            "tokens_per_second": tokens / max(1e-9, phases.total - phases.seconds["eval"]),
+            "train/distinct_prompt_share": distinct_share(rows),
+            "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, phases.seconds["update"]),
             "rollout/padding_share": policy.counters.padded_tokens
             / max(1, policy.counters.padded_tokens + policy.counters.prompt_tokens),
             "filtered_groups": found.metrics["groups"] - kept,
@@ -288,27 +284,6 @@ class _Run:
             **evaluated,
         }
         return {key: _plain(value) for key, value in row.items()}, state
-
-    def _train_rows(self, found: Rollout, advantages: np.ndarray[Any, Any]) -> tuple[list[TrainRow], int]:
-        """The rows that are trained on, and how many groups they come from."""
-        settings = self.config.update
-        groups: dict[str, dict[str, float]] = {}
-        for row in found.rows:
-            members = groups.setdefault(row["task"], {})
-            members[row["trajectory"]] = members.get(row["trajectory"], 0.0) + row["reward"]
-        silent = {
-            name for name, members in groups.items() if max(members.values()) - min(members.values()) < 1e-9
-        }
-        leave_out = silent if settings.filter_groups else set()
-        scale = 1.0
-        if settings.normalise_advantages:
-            scale = math.sqrt(float(np.mean(np.square(advantages)))) or 1.0
-        rows = [
-            TrainRow(row["prompt_ids"], row["response_ids"], row["logprobs"], float(advantage) / scale)
-            for row, advantage in zip(found.rows, advantages)
-            if row["task"] not in leave_out and row["response_ids"]
-        ]
-        return rows, len(groups) - len(leave_out)
 
     def _policy(self, temperature: float) -> HFPolicy:
         config = self.config
@@ -388,12 +363,6 @@ class _Stoppable(HFPolicy):
     def answer(self, requests: Sequence[Request]) -> list[Any]:
         self.check()
         return super().answer(requests)
-
-
-def _distinct_share(rows: Sequence[TrainRow]) -> float:
-    """Share of the prompt tokens that is left when equal prompts count once: what sharing them could save."""
-    everything = sum(len(row.prompt_ids) for row in rows)
-    return sum(map(len, {tuple(row.prompt_ids) for row in rows})) / max(1, everything)
 
 
 def _plain(value: Any) -> Any:
