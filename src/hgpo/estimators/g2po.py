@@ -16,35 +16,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..contexts import Key, contexts
+from ..contexts import contexts
 from ..groups import Groups
 from ..returns import discounted_returns
 from ..settings import between
-from . import base, successor
+from . import successor
 from .base import Record, Result
 from .hgpo_lambda import truncated
 
 
 @dataclass(frozen=True)
-class G2poSettings:
+class G2poSettings(successor.Comparison):
     """Settings of the G2PO-style estimator."""
 
     gamma: float = between(0.95, 0.0, 1.0)
     """Discount."""
-    depth: int = between(0, 0, 1000)
-    """0 compares steps in the same state; deeper levels share history and are mixed as in HGPO."""
-    mode: base.Mode = "mean_std_norm"
-    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
-    episode_w: float = between(1.0, 0.0)
-    """Weight of the episode term."""
-    step_advantage_w: float = between(1.0, 0.0)
-    """Weight of the step term."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted from the reward of each action that is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none."""
 
 
 def compute(record: Record, s: G2poSettings) -> Result:

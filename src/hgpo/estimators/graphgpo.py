@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..columns import BoolArray, FloatArray, IntArray
-from ..contexts import Key, contexts
+from ..contexts import contexts
 from ..settings import between
-from . import base, successor
+from . import successor
 from .base import Record, Result
 from .hgpo_lambda import truncated
 
@@ -30,7 +30,7 @@ UNREACHED = np.inf
 
 
 @dataclass(frozen=True)
-class GraphgpoSettings:
+class GraphgpoSettings(successor.Comparison):
     """Settings of GraphGPO."""
 
     gamma: float = between(0.1, 0.0, 1.0)
@@ -39,20 +39,6 @@ class GraphgpoSettings:
     """Target of the step that reaches success."""
     progress: bool = False
     """Judge a step by how much nearer it led instead of by how near it ended."""
-    depth: int = between(0, 0, 1000)
-    """0 compares steps in the same state, as published; deeper levels share history and are mixed as in HGPO."""
-    mode: base.Mode = "mean_std_norm"
-    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
-    episode_w: float = between(1.0, 0.0)
-    """Weight of the episode term."""
-    step_advantage_w: float = between(1.0, 0.0)
-    """Weight of the step term."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted from the target of each action that is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none."""
 
 
 def compute(record: Record, s: GraphgpoSettings) -> Result:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..columns import FloatArray
-from ..contexts import Contexts
+from ..contexts import Contexts, Key
 from ..groups import Groups
 from ..hierarchy import hierarchy
+from ..settings import between
 from . import base, hgpo
 from .base import LevelValues, Record, Result
 
@@ -17,19 +18,24 @@ EPISODE = base.EpisodeTerm(normalise_over="steps", std="sample", epsilon=1e-6, s
 """The episode term of the released code, which GiGPO and its successors share."""
 
 
-class Comparison(Protocol):
-    """The settings that say how targets are compared."""
+@dataclass(frozen=True)
+class Comparison:
+    """Settings that say how targets are compared; those of an estimator add how its targets are made."""
 
-    @property
-    def depth(self) -> int: ...
-    @property
-    def mode(self) -> base.Mode: ...
-    @property
-    def episode_w(self) -> float: ...
-    @property
-    def step_advantage_w(self) -> float: ...
-    @property
-    def invalid_penalty(self) -> float: ...
+    depth: int = between(0, 0, 1000)
+    """0 compares steps in the same state, as published; deeper levels share history and are mixed as in HGPO."""
+    mode: base.Mode = "mean_std_norm"
+    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
+    episode_w: float = between(1.0, 0.0)
+    """Weight of the episode term."""
+    step_advantage_w: float = between(1.0, 0.0)
+    """Weight of the step term."""
+    invalid_penalty: float = between(0.0, 0.0)
+    """Subtracted from the reward (of GraphGPO: from the target) of each action that is not valid."""
+    key: Key = "observation"
+    """What makes two steps comparable."""
+    similarity: float = between(1.0, 0.0, 1.0)
+    """Merge texts of one task that are at least this similar; 1 merges none."""
 
 
 def compare(record: Record, states: Contexts, targets: FloatArray, s: Comparison) -> Result:

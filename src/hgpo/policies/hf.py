@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -10,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import BadSetting
-from .batcher import Batcher
+from .batched import BatchedPolicy
 from .decoder import Decoder, supported
-from .encoding import Encoder
 from .protocol import Reply, Request
 from .sampling import Sampled, sample
 
@@ -48,7 +46,7 @@ class Counters:
     """Spent generating; the results are on the host by then."""
 
 
-class HFPolicy:
+class HFPolicy(BatchedPolicy):
     """Batches whatever is waiting, sorted by length so that little is padding."""
 
     def __init__(
@@ -59,27 +57,11 @@ class HFPolicy:
         executor: Executor | None = None,
         decoder: Decoder | None = None,
     ) -> None:
-        self.model, self.tokenizer, self.sampling = model, tokenizer, sampling
+        super().__init__(tokenizer, executor)
+        self.model, self.sampling = model, sampling
         self.decoder = decoder
-        self.encoder = Encoder(tokenizer)
         self.stop_ids = stop_ids(model, tokenizer)
         self.counters = Counters()
-        self.executor = executor
-        self._batchers: dict[int, Batcher[Request, Reply]] = {}
-
-    def encode(self, prompt: str) -> Sequence[int]:
-        """The prompt as ids; models with a chat template get it as one user message."""
-        return self.encoder(prompt)
-
-    async def generate(self, request: Request) -> Reply:
-        """Wait for the batch that answers this request."""
-        loop = id(asyncio.get_running_loop())
-        if loop not in self._batchers:
-            self._batchers = {loop: Batcher(self.answer, self.executor)}
-        return await self._batchers[loop].ask(request)
-
-    def finish(self, episode: str) -> None:
-        """Nothing is kept per episode."""
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answer all requests, in batches of similar length within the token budget."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import MissingExtra
-from .batcher import Batcher
-from .encoding import Encoder
+from .batched import BatchedPolicy
 from .hf import Sampling
 from .protocol import Reply, Request
 
 
-class VllmPolicy:
+class VllmPolicy(BatchedPolicy):
     """A vLLM engine in this process; one batch of whatever is waiting at a time.
 
     Args:
@@ -29,25 +27,8 @@ class VllmPolicy:
         except ImportError as error:
             raise MissingExtra("vllm", "vllm", "The vllm policy") from error
         self.engine: Any = LLM(model=model, **settings)
-        self.tokenizer: Any = self.engine.get_tokenizer()
         self.sampling = sampling
-        self.encoder = Encoder(self.tokenizer)
-        self.executor = ThreadPoolExecutor(1, "hgpo-vllm")
-        self._batchers: dict[int, Batcher[Request, Reply]] = {}
-
-    def encode(self, prompt: str) -> Sequence[int]:
-        """The prompt as ids; models with a chat template get it as one user message."""
-        return self.encoder(prompt)
-
-    async def generate(self, request: Request) -> Reply:
-        """Wait for the batch that answers this request."""
-        loop = id(asyncio.get_running_loop())
-        if loop not in self._batchers:
-            self._batchers = {loop: Batcher(self.answer, self.executor)}
-        return await self._batchers[loop].ask(request)
-
-    def finish(self, episode: str) -> None:
-        """Nothing is kept per episode."""
+        super().__init__(self.engine.get_tokenizer(), ThreadPoolExecutor(1, "hgpo-vllm"))
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answer all requests in one call of the engine, each with its own seed."""

@@ -1,0 +1,44 @@
+"""What policies share that hold a tokenizer and answer whatever is waiting in one go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from .batcher import Batcher
+from .encoding import Encoder
+from .protocol import Reply, Request
+
+
+class BatchedPolicy:
+    """A `Policy` made of one method: `answer`, the replies to many requests.
+
+    Args:
+        tokenizer: the model's.
+        executor: where `answer` runs; None runs it in the event loop.
+    """
+
+    def __init__(self, tokenizer: Any, executor: Executor | None = None) -> None:
+        self.tokenizer, self.executor = tokenizer, executor
+        self.encoder = Encoder(tokenizer)
+        self._batchers: dict[int, Batcher[Request, Reply]] = {}
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        """The replies, in the order of the requests."""
+        raise NotImplementedError
+
+    def encode(self, prompt: str) -> Sequence[int]:
+        """The prompt as ids; models with a chat template get it as one user message."""
+        return self.encoder(prompt)
+
+    async def generate(self, request: Request) -> Reply:
+        """Wait for the batch that answers this request."""
+        loop = id(asyncio.get_running_loop())
+        if loop not in self._batchers:
+            self._batchers = {loop: Batcher(self.answer, self.executor)}
+        return await self._batchers[loop].ask(request)
+
+    def finish(self, episode: str) -> None:
+        """Nothing is kept per episode."""
