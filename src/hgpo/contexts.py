@@ -23,7 +23,7 @@ import numpy as np
 
 from .columns import Categorical, IntArray
 from .errors import BadSetting, BadSteps, MissingExtra
-from .groups import dense
+from .groups import dense, within_task
 from .steps import StepBatch
 
 Key = Literal["observation", "observation_action", "prompt", "state_key"]
@@ -48,6 +48,7 @@ def contexts(batch: StepBatch, key: Key = "observation", similarity: float = 1.0
     state = column.codes[order]
     if similarity < 1.0:
         state = merge_similar(tasks, state, column, similarity)
+    state = within_task(state, tasks)
     current = dense(tasks * (int(state.max()) + 1) + state)
     if key != "observation_action":
         return Contexts(current, current)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .columns import IntArray
 from .contexts import Contexts, history
-from .groups import dense
+from .groups import dense, within_task
 from .trajectories import Trajectories
 
 
@@ -23,11 +23,12 @@ def hierarchy(contexts: Contexts, trajectories: Trajectories, depth: int) -> npt
     """Group labels of every step at every level: int [depth + 1, steps], canonical order, -1 for no such level."""
     levels = np.full((depth + 1, len(contexts.current)), -1, dtype=np.int64)
     levels[0] = dense(contexts.current)
+    past = within_task(contexts.past, trajectories.task_ids)
     for level in range(1, depth + 1):
         rows = np.flatnonzero(trajectories.step >= level)
         if len(rows) == 0:
             break
-        levels[level, rows] = split(levels[level - 1, rows], history(contexts.past, level)[rows])
+        levels[level, rows] = split(levels[level - 1, rows], history(past, level)[rows])
     return levels
 
 
