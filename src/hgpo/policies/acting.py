@@ -28,7 +28,8 @@ class ActingPolicy:
 
     With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
     was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
-    the actor does after them is worth cloning.
+    the actor does after them is worth cloning. An actor with a method `slipped(action)` is told what was done instead
+    of its command.
     """
 
     def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
@@ -47,7 +48,8 @@ class ActingPolicy:
         if request.step == 0:
             self.actors[request.episode] = self.make()
             self.actors[request.episode].reset(seen)
-        action = self.actors[request.episode].act(seen)
+        actor = self.actors[request.episode]
+        action = intended = actor.act(seen)
         if self.noise > 0 and request.admissible:
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())
@@ -56,6 +58,8 @@ class ActingPolicy:
                 choices = past if past and random.random() < 0.5 else request.admissible
                 action = choices[int(random.integers(len(choices)))]
                 self.noisy.add((request.episode, request.step))
+                if action != intended and hasattr(actor, "slipped"):
+                    actor.slipped(action)
             before.update(request.admissible)
         return Reply(self.style.reply(action))
 

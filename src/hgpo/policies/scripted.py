@@ -101,6 +101,11 @@ class ExpertPolicy(ScriptedPolicy):
     def act(self, seen: Observation | Transition) -> str:
         return str(self.expert.act(seen))
 
+    def slipped(self, action: str) -> None:
+        """Pass on that `action` was done in place of what `act` named, to an expert that can use it."""
+        if hasattr(self.expert, "slipped"):
+            self.expert.slipped(action)
+
 
 def scripted(name: str, *, seed: int = 0, actions: Sequence[str] = ()) -> ScriptedPolicy:
     """The scripted policy called `name`: `random` (uses `seed`), `expert`, `replay` (uses `actions`)."""

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from hgpo.agent import Job
 from hgpo.envs import check_env, make
 from hgpo.envs.webshop import generated
 from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.shopper import Shopper, Wish
 from hgpo.errors import BadSetting
+from hgpo.policies.acting import ActingPolicy
 from hgpo.policies.scripted import scripted
+from hgpo.training.config import AgentConfig, EnvConfig
+from hgpo.training.stage import Stage
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +107,76 @@ def test_contract() -> None:
 def test_the_expert_is_the_shopper_in_a_shop() -> None:
     env: Any = make("shop")
     assert play(env, env.tasks("train")[0], scripted("expert")).success
+
+
+@pytest.mark.parametrize(
+    ("step", "slip"),
+    [
+        (0, "search[...]"),
+        (0, "search[blue lamp]"),
+        (0, "click[buy now]"),
+        (1, "another product"),
+        (1, "click[next >]"),
+        (1, "click[back to search]"),
+        (1, "search[...]"),
+        (2, "click[< prev]"),
+        (2, "click[back to search]"),
+        (2, "click[features]"),
+        (2, "another option"),
+        (3, "another option"),
+        (3, "click[< prev]"),
+        (4, "another option"),
+        (4, "search[...]"),
+    ],
+)
+def test_the_shopper_recovers_from_slips(step: int, slip: str) -> None:
+    env: Any = make("shop", products=96, values=6)
+    tasks = [task for task in env.tasks("train") if len(env.goals[int(task[5:])]["goal_options"]) == 2]
+    for task in tasks[:20]:
+        seen = env.reset(task)
+        policy = scripted("expert")
+        policy.reset(seen)
+        for number in range(20):
+            action = policy.act(seen)
+            if number == step:
+                own = action
+                action = slip
+                if slip.startswith("another"):
+                    buttons = (
+                        "back to search",
+                        "next >",
+                        "< prev",
+                        "description",
+                        "features",
+                        "reviews",
+                        "buy now",
+                    )
+                    known = [own, *(f"click[{button}]" for button in buttons)]
+                    action = next(one for one in seen.admissible if one not in known)
+                policy.slipped(action)
+            seen = env.step(action)
+            if seen.done:
+                break
+        assert seen.success
+
+
+def test_a_clumsy_shopper_is_told_of_its_slips() -> None:
+    stage = Stage(
+        EnvConfig("shop", {"products": 96, "values": 6}),
+        AgentConfig(prompt="compact", reasoning=False, max_steps=12),
+    )
+
+    class Deaf:
+        def __init__(self) -> None:
+            self.shopper = Shopper()
+            self.reset, self.act = self.shopper.reset, self.shopper.act
+
+    jobs = [Job(task, task, 0, number) for number, task in enumerate(stage.tasks("train", 200))]
+    shares = []
+    for make_actor in (Shopper, Deaf):
+        episodes = stage.play(ActingPolicy(make_actor, stage.style, 0.4), jobs).episodes
+        shares.append(sum(episode.success for episode in episodes) / len(episodes))
+    assert shares[0] > 0.4 > 0.25 > shares[1]
 
 
 def test_the_shopper_in_the_official_catalogue(official: dict[str, Any], catalogue: Catalogue) -> None:

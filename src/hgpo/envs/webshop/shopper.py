@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..contract import Observation, Transition
-from .pages import BACK, SEPARATOR
+from .pages import BACK, PREVIOUS, SEPARATOR
 
 _BOUND = re.compile(r"[,\s]*(?:and )?price lower than ([\d.]+) dollars\s*$", re.IGNORECASE)
 _OPTIONS = re.compile(r" with ((?:(?! with )[a-z ])+): ")
@@ -66,41 +66,65 @@ class Wish:
 class Shopper:
     """The policy; `reset` with the first observation, then `act` on each latest one.
 
+    It finds its way back after a slip, when it is told of it (`slipped`): to its own query, to the product it had
+    opened, and through all the options again, because a page does not show which are taken.
+
     Args:
         visits: how many products to look at before buying the best of them.
     """
 
     def __init__(self, visits: int = 4) -> None:
         self.visits = visits
-        self.wish = Wish("", (), 0.0)
+        self._begin(Wish("", (), 0.0))
+
+    def _begin(self, wish: Wish) -> None:
+        self.wish = wish
+        self._links: list[str] = []
         self._queue: list[str] | None = None
         self._plan: list[str] = []
-        self._looking = ""
         self._best: tuple[int, str] = (-1, "")
         self._last = False
+        self._looking = ""
+        """The product that is looked at; empty once it is turned down."""
+        self._open = ""
+        """The product whose page is open."""
+        self._asked = True
+        """The results that are shown are those of its own query."""
 
     def reset(self, observation: Observation) -> None:
         """Read the instruction of a new session."""
         parts = observation.text.split(SEPARATOR)
-        self.wish = Wish.read(parts[parts.index("Instruction:") + 1])
-        self._queue, self._plan, self._best = None, [], (-1, "")
-        self._looking, self._last = "", False
+        self._begin(Wish.read(parts[parts.index("Instruction:") + 1]))
 
     def act(self, latest: Observation | Transition) -> str:
         """The next action."""
         links = [action[len("click[") : -1] for action in latest.admissible if action.startswith("click[")]
+        self._links = links
         if self._plan:
             return self._plan.pop(0)
         if "buy now" in links:
             return self._on_item(links)
         if "next >" in links:
             return self._on_results(links, latest.text)
-        if self._queue is None or "back to search" not in links:
-            return f"search[{self.wish.query or 'gift'}]"
-        return f"click[{BACK.lower()}]"
+        # Only a slip leads to the pages below a product.
+        return f"click[{PREVIOUS.lower()}]" if PREVIOUS.lower() in links else self._search()
+
+    def slipped(self, action: str) -> None:
+        """Not what `act` named last was done, but `action`."""
+        self._plan = []
+        if action.startswith("search["):
+            self._asked = False
+        elif "next >" in self._links:
+            self._open = action[len("click[") : -1]
+
+    def _search(self) -> str:
+        self._asked = True
+        return f"search[{self.wish.query or 'gift'}]"
 
     def _on_results(self, links: list[str], text: str) -> str:
         """Look at the next product that can be afforded, or go back to the best one."""
+        if not self._asked:
+            return f"click[{BACK.lower()}]"
         if self._queue is None:
             products = [link for link in links if link not in _BUTTONS]
             prices = _prices(text, products)
@@ -110,15 +134,21 @@ class Shopper:
                 # Nothing was found: one word less may do better.
                 self._queue = None
                 self.wish = Wish(self.wish.words.partition(" ")[2], (), self.wish.bound)
-                return f"search[{self.wish.query or 'gift'}]"
-        if self._queue:
-            self._looking = self._queue.pop(0)
-        else:
-            self._looking, self._last = self._best[1], True
+                return self._search()
+        if not self._looking:
+            if self._queue:
+                self._looking = self._queue.pop(0)
+            else:
+                self._looking, self._last = self._best[1], True
+        if self._looking not in links and PREVIOUS.lower() in links:
+            return f"click[{PREVIOUS.lower()}]"
+        self._open = self._looking
         return f"click[{self._looking}]"
 
     def _on_item(self, links: list[str]) -> str:
         """Take the options and buy, or turn back."""
+        if self._open != self._looking:
+            return f"click[{PREVIOUS.lower()}]"
         offered = [link for link in links if link not in _BUTTONS]
         wanted = [option for option in self.wish.options if option in offered]
         if not self.wish.options:
@@ -130,7 +160,8 @@ class Shopper:
         if complete or self._last or (not self._queue and self._best[1] == self._looking):
             self._plan = [*(f"click[{value}]" for value in wanted[1:]), "click[buy now]"]
             return f"click[{wanted[0]}]" if wanted else self._plan.pop()
-        return "click[< prev]"
+        self._looking = ""
+        return f"click[{PREVIOUS.lower()}]"
 
 
 def _prices(text: str, products: list[str]) -> dict[str, float]:
