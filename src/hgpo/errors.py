@@ -105,9 +105,10 @@ class OutOfMemory(HgpoError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The GPU ran out of memory: {reason} Lower update.micro_tokens or rollout.batch_tokens (half of each is "
-            "a good start), set model.gradient_checkpointing=true, train adapters with model.lora_rank=16, or choose "
-            "a smaller model. A run continues from its last checkpoint with --resume."
+            f"The GPU ran out of memory: {reason} Lower rollout.batch_tokens (play and evaluation) or "
+            "update.micro_tokens (training; half is a good start), set model.gradient_checkpointing=true, train "
+            "adapters with model.lora_rank=16, or choose a smaller model. A run continues from its last checkpoint "
+            "with --resume."
         )
 
 

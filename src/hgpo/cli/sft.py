@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from ..errors import BadSetting
+    from ..training.memory import memory_explained
     from ..training.model import pick_device
     from ..training.prepare import prepare
     from ..training.settings import load
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     stage = Stage(config.env, config.agent)
     screen = Screen(0, quiet=args.quiet)
     try:
-        prepare(config, stage, folder, pick_device(config.device), screen)
+        with memory_explained():
+            prepare(config, stage, folder, pick_device(config.device), screen)
     finally:
         stage.close()
     screen.say(f"model in {folder}")

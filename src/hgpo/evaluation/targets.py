@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import BadFile, BadSetting, UnknownName
 from ..policies.protocol import Policy
 from ..training.config import Config
+from ..training.memory import memory_explained
 from ..training.settings import build, load
 from ..training.stage import Stage
 from .evaluate import logs_folder, make_panel, run_panel, write_logs
@@ -178,9 +179,10 @@ def evaluate(
         torch.set_num_threads(config.threads)
     stage = Stage(config.env, config.agent)
     warmth = config.eval.temperature if temperature is None else temperature
-    policy = make_policy(target, stage, warmth, engine=engine, url=url, seed=seeds[0])
     try:
-        result = run_panel(stage, policy, make_panel(stage, split, tasks), seeds, warmth, on_episode)
+        with memory_explained():
+            policy = make_policy(target, stage, warmth, engine=engine, url=url, seed=seeds[0])
+            result = run_panel(stage, policy, make_panel(stage, split, tasks), seeds, warmth, on_episode)
     finally:
         stage.close()
     extra = {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import BadFile, BadSetting, NotFinite, OutOfMemory
+from ..errors import BadFile, BadSetting, NotFinite
 from ..estimate import estimate
 from ..evaluation.evaluate import make_panel, run_panel
 from ..evaluation.panels import Panel
@@ -33,6 +33,7 @@ from .checkpoint import TrainState
 from .config import Config, experiment_name
 from .distributed import World
 from .learner import Learner
+from .memory import memory_explained
 from .model import load_model, pick_device
 from .phases import Phases
 from .prepare import makes_start, prepare, start_folder
@@ -80,11 +81,9 @@ def train(
         torch.set_num_threads(config.threads)
     world = World(pick_device(config.device))
     try:
-        with Stop(max_minutes) as stop:
+        with memory_explained(), Stop(max_minutes) as stop:
             screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
             return _Run(config, folder, world, stop, screen).go()
-    except torch.OutOfMemoryError as error:
-        raise OutOfMemory(str(error).splitlines()[0]) from error
     finally:
         world.close()
 
