@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from commands import finished, hgpo
+
 SEEDS = "123,456,789"
 CURVE = (
     "iteration", "success", "return", "episode_length", "steps", "inadmissible_share", "malformed_share", "seconds",
@@ -33,23 +34,6 @@ CURVE = (
     "train/distinct_prompt_share", "rollout/padding_share",
     "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success", "eval/out-of-domain/success",
 )  # fmt: skip
-
-
-def hgpo(words: list[str], log: Path) -> int:
-    """Run one `hgpo` command, its output appended to `log`."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")]),
-    }
-    with open(log, "a") as out:
-        print("$ hgpo", *words, file=out, flush=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "hgpo", *words], stdout=out, stderr=out, env=environment, check=False
-        )
-    if done.returncode:
-        print(f"{log} failed ({done.returncode}):\n{log.read_text()[-800:]}", flush=True)
-    return done.returncode
 
 
 def warm_folder(args: argparse.Namespace, history: str) -> Path:
@@ -126,11 +110,6 @@ def train(args: argparse.Namespace) -> int:
 def ready(args: argparse.Namespace, folder: Path) -> bool:
     """Whether a run is to be evaluated: finished, or with `--any` stopped after whatever number of iterations."""
     return (folder / "results.json").is_file() if args.any else finished(folder)
-
-
-def finished(folder: Path) -> bool:
-    path = folder / "results.json"
-    return path.is_file() and json.loads(path.read_text())["ended"] == "finished"
 
 
 def evaluate(args: argparse.Namespace) -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hgpo.evaluation.statistics import over_runs
+
 HERE = Path(__file__).resolve().parent
-# Two-sided 95% quantiles of Student's t for 1 to 9 degrees of freedom.
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 NAMES = {
     "hgpo_lambda": "HGPO-lambda",
     "hgpo": "HGPO, floor and base group",
@@ -24,8 +24,8 @@ NAMES = {
 
 def interval(values: np.ndarray) -> tuple[float, float]:
     """Mean and half width of its 95% interval over seeds."""
-    half = STUDENT[len(values) - 2] * values.std(ddof=1) / len(values) ** 0.5
-    return float(values.mean()), float(half)
+    found = over_runs(values.tolist())
+    return found["mean"], found["high"] - found["mean"]
 
 
 def main() -> None:

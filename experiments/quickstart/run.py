@@ -12,42 +12,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-HERE = Path(__file__).resolve()
-SOURCE = HERE.parents[2] / "src"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from commands import SOURCE, finished, hgpo
 
 
 def one(folder: Path, preset: str, settings: list[str]) -> dict[str, object]:
     """Train one run in a process of its own."""
     results = folder / "results.json"
-    if results.is_file() and json.loads(results.read_text())["ended"] == "finished":
+    if finished(folder):
         return json.loads(results.read_text())
-    folder.mkdir(parents=True, exist_ok=True)
-    resume = ["--resume"] if (folder / "config.json").is_file() else []
-    words = [] if resume else [preset, *settings, "threads=1"]
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")]),
-    }
+    words = ["train", preset, *settings, "threads=1", "--run", str(folder), "--resume"]
     start = time.monotonic()
-    with open(folder / "log.txt", "a") as log:
-        done = subprocess.run(
-            [sys.executable, "-m", "hgpo", "train", *words, "--run", str(folder), *resume],
-            stdout=log,
-            stderr=log,
-            env=environment,
-            check=False,
-        )
-    if done.returncode or not results.is_file():
-        tail = (folder / "log.txt").read_text()[-500:]
-        print(f"{folder.name} failed ({done.returncode}): {tail}", flush=True)
+    if hgpo(words, folder / "log.txt", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"):
         return {}
     found = json.loads(results.read_text())
     part = found.get("in-domain", {})

@@ -16,6 +16,7 @@ from hgpo.evaluation.compare import compare, table_text, write_html
 from hgpo.evaluation.panels import Panel, spread
 from hgpo.evaluation.targets import find_target
 from hgpo.training import load, train
+from hgpo.training.stage import Stage
 
 from ..worlds import FETCH
 
@@ -47,6 +48,17 @@ def test_every_task_once_per_seed_and_the_same_twice(runs: list[Path], tmp_path:
     assert stored["versions"]["hgpo"]
     log = (tmp_path / "logs" / "output_seed1.log").read_text()
     assert log.count("== fetch-") == 40
+
+
+def test_a_seed_given_twice_is_played_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All seeds are in play at once: a policy knows episodes by their group, so no two may share one."""
+    groups: list[str] = []
+    play = Stage.play
+    monkeypatch.setattr(
+        Stage, "play", lambda self, *rest: groups.extend(job.group for job in rest[1]) or play(self, *rest)
+    )
+    found = evaluate("expert", preset=FETCH, seeds=(5, 5), tasks=4, logs=str(tmp_path))
+    assert found["episodes"] == len(groups) == len(set(groups)) == 8
 
 
 def test_a_model_folder_knows_its_settings(runs: list[Path], tmp_path: Path) -> None:

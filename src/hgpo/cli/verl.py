@@ -138,8 +138,8 @@ def _launch(args: argparse.Namespace) -> int:
     import os
 
     from ..errors import BadSetting
-    from ..integrations.verl.launch import launch, planned_data, require_extra, resumed, show, start_model
-    from ..integrations.verl.overrides import Cluster, overrides
+    from ..integrations.verl.launch import launch, planned_data, require_extra, resumed, run_words, show
+    from ..integrations.verl.overrides import Cluster
     from ..training.config import experiment_name
     from ..training.settings import load
 
@@ -171,15 +171,7 @@ def _launch(args: argparse.Namespace) -> int:
     if args.print:
         run = folder.resolve()
         data = planned_data(config, run / "data")
-        words = overrides(
-            config,
-            cluster,
-            model=start_model(config, run),
-            train=data.train,
-            validation=data.validation,
-            run=run,
-            resume=args.resume,
-        )
+        words = run_words(config, cluster, run, data, resume=args.resume)
         print(show([*words, *theirs]))
         return 0
     require_extra()

@@ -105,8 +105,8 @@ def run_panel(
     began = time.monotonic()
     # All seeds at once: a GPU has room for them, and the slowest episode is waited for once.
     jobs = [
-        Job(task, f"{task}@{place}#{seed}", 0, derive("evaluation", seed, task))
-        for seed in seeds
+        Job(task, f"{task}@{place}#{number}", 0, derive("evaluation", seed, task))
+        for number, seed in enumerate(seeds)
         for place, task in enumerate(panel.tasks)
     ]
     found = stage.play(policy, jobs, on_episode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
@@ -12,7 +13,7 @@ from .encoding import Encoder
 from .protocol import Reply, Request
 
 
-class BatchedPolicy:
+class BatchedPolicy(ABC):
     """A `Policy` made of one method: `answer`, the replies to many requests.
 
     Args:
@@ -25,9 +26,9 @@ class BatchedPolicy:
         self.encoder = Encoder(tokenizer)
         self._batchers: dict[int, Batcher[Request, Reply]] = {}
 
+    @abstractmethod
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """The replies, in the order of the requests."""
-        raise NotImplementedError
 
     def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as ids; models with a chat template get it as one user message."""
@@ -40,5 +41,5 @@ class BatchedPolicy:
             self._batchers = {loop: Batcher(self.answer, self.executor)}
         return await self._batchers[loop].ask(request)
 
-    def finish(self, episode: str) -> None:
+    def finish(self, episode: str) -> None:  # noqa: B027 - a default, not a duty
         """Nothing is kept per episode."""

@@ -3,8 +3,9 @@
 For a small model the cost of generation is not arithmetic but the library code around each token. This module runs
 Llama- and Qwen2-shaped models from a copy of their weights: prompts packed to the left of a fixed cache (so prefill
 is plain causal attention), equal prompts prefilled once and prompts of similar length together, one decoding step per
-token that touches only fixed buffers, sampling on the device. On a GPU the step is recorded once per batch size as a
-CUDA graph and replayed, so a token costs one launch; nothing is compiled and nothing is recorded again during a run.
+token that touches only fixed buffers, sampling on the device. On a GPU the step is recorded as a
+CUDA graph, once per batch size and again only when longer prompts than before need a longer cache; a token then costs
+one launch. Nothing is compiled.
 
 The draws are those of `sampling.sample`: one uniform number per token from the request's own stream.
 """

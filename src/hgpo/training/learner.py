@@ -203,8 +203,6 @@ class Learner:
 
     def sync(self) -> None:
         """Bring the trained weights into the actor."""
-        if self.masters is not None:
-            self.masters.publish()
         if self.actor is self.model:
             return
         targets = dict(self.actor.named_parameters())
@@ -248,4 +246,6 @@ class Learner:
                         moments[key] = torch.zeros_like(parameter)
                         put(moments[key], tensors_by_name[f"{key}/{name}"])
                     self.optimizer.state[parameter] = moments
+        if self.masters is not None:
+            self.masters.publish()
         self.sync()

@@ -57,6 +57,19 @@ def start_model(config: Config, run: Path) -> str:
     return str(start_folder(run)) if makes_start(config) else config.model.path
 
 
+def run_words(config: Config, cluster: Cluster, run: Path, data: Dataset, *, resume: bool) -> list[str]:
+    """verl's overrides for a run in the folder `run` on the given data."""
+    return overrides(
+        config,
+        cluster,
+        model=start_model(config, run),
+        train=data.train,
+        validation=data.validation,
+        run=run,
+        resume=resume,
+    )
+
+
 def launch(
     config: Config,
     run: Path,
@@ -92,15 +105,7 @@ def launch(
     (prepare or make_start)(config, run)
     data = write_data(config, run / "data")
     _write_config(config, run, data)
-    words = overrides(
-        config,
-        cluster,
-        model=start_model(config, run),
-        train=data.train,
-        validation=data.validation,
-        run=run,
-        resume=resume,
-    )
+    words = run_words(config, cluster, run, data, resume=resume)
     status = execute(command([*words, *extra]), run / "verl.log", environment or {}, echo=echo)
     if status:
         raise EngineFailed(
