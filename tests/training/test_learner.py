@@ -118,6 +118,30 @@ def test_state_survives_a_round_trip(dtype: str) -> None:
     assert all(torch.equal(left[name], right[name]) for name in left)
 
 
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) -> None:
+    mixed = [replace(row, advantage=row.advantage * (place % 3 > 0)) for place, row in enumerate(rows())]
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-2, updates=2, aggregate=aggregate)
+    # An entropy bonus too small to matter makes the other learner run every step.
+    some, all_ = learner(settings), learner(replace(settings, entropy_coef=1e-30))
+    for step in range(3):
+        found, other = some.update(mixed, step), all_.update(mixed, step)
+        assert found["train/rows"] == 16 < other["train/rows"] == 24
+        assert found["train/tokens"] < other["train/tokens"]
+        assert found["loss/policy"] == pytest.approx(other["loss/policy"], abs=1e-6)
+        assert 0.9 < found["entropy"] / other["entropy"] < 1.1, "a mean over the steps that were run"
+    for name, value in some.parameters.items():
+        torch.testing.assert_close(value, all_.parameters[name], rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_to_learn_from_moves_nothing() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-2))
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    found = one.update([replace(row, advantage=0.0) for row in rows()], 0)
+    assert found["train/rows"] == found["grad_norm"] == 0.0
+    assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
+
+
 def test_a_checkpoint_of_another_model_is_refused() -> None:
     settings = UpdateConfig(kl_coef=0.0)
     shape = ModelConfig(hidden=32, layers=2, heads=2, intermediate=32)

@@ -90,7 +90,7 @@ def share_out(
     """The micro-batches of each process: rows dealt out by length, equal numbers of passes for all.
 
     Processes with fewer passes get empty ones, which run a padding row of weight zero so that collective
-    operations stay in step.
+    operations stay in step; without any rows every process gets one such pass.
     """
     order = sorted(indices, key=lambda i: (-rows[i].length, i))
     # Snake order keeps the token counts of the processes close.
@@ -99,7 +99,7 @@ def share_out(
         lap, seat = divmod(place, processes)
         dealt[seat if lap % 2 == 0 else processes - 1 - seat].append(index)
     parts = [micro_batches(rows, part, token_budget) for part in dealt]
-    longest = max(len(part) for part in parts)
+    longest = max(1, *(len(part) for part in parts))
     return [part + [[] for _ in range(longest - len(part))] for part in parts]
 
 

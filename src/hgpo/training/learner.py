@@ -107,8 +107,9 @@ class Learner:
                 epoch=epoch,
             )
             for part in parts:
-                shares = share_out(rows, part.tolist(), settings.micro_tokens, self.world.size)
-                metrics = self._step(rows, part.tolist(), shares[self.world.rank])
+                heard = self._heard(rows, part.tolist())
+                shares = share_out(rows, heard, settings.micro_tokens, self.world.size)
+                metrics = self._step(rows, part.tolist(), heard, shares[self.world.rank])
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
@@ -121,7 +122,7 @@ class Learner:
         result.update(
             {
                 "updates": float(steps),
-                "train/rows": float(len(rows)),
+                "train/rows": float(len(self._heard(rows, range(len(rows))))),
                 "train/tokens": float(real),
                 "train/padding_share": 1.0 - real / max(1, everything),
                 "lr": float(self.optimizer.param_groups[0]["lr"]),
@@ -142,14 +143,31 @@ class Learner:
         found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
         return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
 
-    def _step(
-        self, rows: Sequence[TrainRow], part: Sequence[int], batches: Sequence[Sequence[int]]
-    ) -> dict[str, float]:
-        """One optimiser step over the rows numbered `part`, of which this process runs `batches`."""
+    def _heard(self, rows: Sequence[TrainRow], part: Sequence[int]) -> list[int]:
+        """Those of the rows numbered `part` that have a say in the gradient.
+
+        A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
+        leaving it out of the passes changes nothing but the time they take.
+        """
+        if self.objective.kl_coef or self.objective.entropy_coef:
+            return list(part)
+        return [i for i in part if rows[i].advantage]
+
+    def _weight(self, rows: Sequence[TrainRow], part: Sequence[int]) -> float:
+        """What the rows numbered `part` count together: the sum of their `token_weights`."""
         if self.objective.aggregate == "step-mean":
-            normaliser = float(len(part))
-        else:
-            normaliser = float(sum(len(rows[i].response_ids) for i in part))
+            return float(len(part))
+        return float(sum(len(rows[i].response_ids) for i in part))
+
+    def _step(
+        self,
+        rows: Sequence[TrainRow],
+        part: Sequence[int],
+        heard: Sequence[int],
+        batches: Sequence[Sequence[int]],
+    ) -> dict[str, float]:
+        """One optimiser step over the rows numbered `part`; of those `heard` this process runs `batches`."""
+        normaliser = self._weight(rows, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
         for batch in batches:
@@ -173,6 +191,8 @@ class Learner:
         names = sorted(sums)
         stacked = self.world.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
+        for name in ("clip_share", "kl_old", "entropy"):  # means over what was run, not over the whole part
+            metrics[name] *= normaliser / max(1.0, self._weight(rows, heard))
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
         metrics["grad_norm"] = float(full(norm).item())
         if not all(math.isfinite(value) for value in metrics.values()):
