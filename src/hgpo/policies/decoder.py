@@ -105,7 +105,10 @@ class Decoder:
         slots.ended[:rows] = False
         slots.tokens.zero_()
         slots.number.zero_()
-        self._choose(self._prefill(prompts, slots), slots, temperature)
+        # cuDNN's attention would plan anew for the shape of every part of every prefill.
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+            logits = self._prefill(prompts, slots)
+        self._choose(logits, slots, temperature)
         for number in range(1, self.max_new_tokens):
             if number % CHECK_EVERY == 1 and bool(slots.ended.all()):
                 break

@@ -42,8 +42,10 @@ class MicroBatch:
     """[rows, width]; 1.0 on the tokens of the prompt."""
     places: torch.Tensor
     """[rows, reply width] position whose logits predict each reply token."""
-    kept: tuple[int, int]
-    """First and last + 1 of all such positions: logits are made for these alone."""
+    sources: torch.Tensor
+    """[reply tokens] such positions again, those of real tokens only, in the flattened [rows * width]."""
+    cells: torch.Tensor
+    """[reply tokens] where these tokens stand in the flattened [rows * reply width]."""
     response_ids: torch.Tensor
     """[rows, reply width]"""
     response_mask: torch.Tensor
@@ -125,6 +127,7 @@ def tensors(rows: Sequence[TrainRow], pad_id: int, device: Any) -> MicroBatch:
         old[place, :size] = row.logprobs
     # The last position of a row predicts nothing; places beyond it belong to masked tokens.
     places = np.minimum(starts[:, None] + np.arange(reply_width), width - 2)
+    real = np.arange(reply_width) < np.array([len(row.response_ids) for row in rows])[:, None]
 
     def put(array: np.ndarray[Any, Any]) -> torch.Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
@@ -133,7 +136,8 @@ def tensors(rows: Sequence[TrainRow], pad_id: int, device: Any) -> MicroBatch:
         input_ids=put(ids),
         prompt_mask=put(prompts),
         places=put(places),
-        kept=(int(places.min()), int(places.max()) + 1),
+        sources=put((np.arange(count)[:, None] * width + places)[real]),
+        cells=put(np.flatnonzero(real)),
         response_ids=put(replies),
         response_mask=put(mask),
         old_logprobs=put(old),

@@ -14,10 +14,10 @@ from ..errors import BadFile, NotFinite
 from .batching import TrainRow, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
+from .kernels import quicken
 from .loss import Objective, loss_sum, token_logprobs
 from .masters import Masters
 from .model import autocast, base_weights, with_lora
-from .norms import fuse_norms
 
 
 class Learner:
@@ -46,8 +46,7 @@ class Learner:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
                 model = with_lora(model, config.model)
-        if world.device.type == "cuda":
-            fuse_norms(model)
+        quicken(model, world.device)
         self.reference = None
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 from .batching import MicroBatch
@@ -42,29 +43,44 @@ def token_logprobs(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probabilities [rows, reply width] of the replies, and the entropy at each position if asked for.
 
-    Logits are made for the reply's positions only: over a large vocabulary they are what fills the memory.
+    Logits are made for the replies' own tokens only: over a large vocabulary they are what fills the memory.
     """
-    first, last = batch.kept
-    output = model(
-        input_ids=batch.input_ids,
-        use_cache=False,
-        logits_to_keep=torch.arange(first, last, device=batch.input_ids.device),
-    )
-    rows = torch.arange(len(batch.places), device=batch.places.device)[:, None]
-    logits = output.logits[rows, batch.places - first]
+    logits = _logits(model, batch)
     scale = temperature if temperature > 0 else 1.0
-    chosen = _in_chunks(_log_likelihood, logits, batch.response_ids, scale)
+    ids = batch.response_ids.flatten()[batch.cells]
+    chosen = _spread(_in_chunks(_log_likelihood, logits, ids, scale), batch)
     if not entropy:
         return chosen, None
     if entropy_gradient:
-        return chosen, _in_chunks(_entropy, logits, batch.response_ids, scale)
+        return chosen, _spread(_in_chunks(_entropy, logits, ids, scale), batch)
     with torch.no_grad():
-        return chosen, _in_chunks(_entropy, logits, batch.response_ids, scale)
+        return chosen, _spread(_in_chunks(_entropy, logits, ids, scale), batch)
+
+
+def _logits(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """[reply tokens, vocabulary], in the order of `batch.cells`."""
+
+    def pick(_: Any, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (given[0].flatten(0, 1)[batch.sources], *given[1:])
+
+    # Before the output layer and inside the model's own pass, so that wrappers (adapters, shards) notice nothing.
+    hook = model.get_output_embeddings().register_forward_pre_hook(pick)
+    try:
+        output = model(input_ids=batch.input_ids, use_cache=False)
+    finally:
+        hook.remove()
+    logits: torch.Tensor = output.logits
+    return logits
+
+
+def _spread(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
+    """One value per reply token as [rows, reply width], zero elsewhere."""
+    empty = values.new_zeros(batch.response_ids.numel())
+    return empty.scatter(0, batch.cells, values).view_as(batch.response_ids)
 
 
 def _log_likelihood(logits: torch.Tensor, ids: torch.Tensor, scale: float) -> torch.Tensor:
-    logits = logits.float() / scale
-    return logits.gather(-1, ids[..., None]).squeeze(-1) - logits.logsumexp(-1)
+    return -F.cross_entropy(logits.float() / scale, ids, reduction="none")
 
 
 def _entropy(logits: torch.Tensor, ids: torch.Tensor, scale: float) -> torch.Tensor:
@@ -78,13 +94,13 @@ def _in_chunks(
     ids: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """`score` of all rows; rows of a large batch a few at a time so that their float32 copies never coexist."""
+    """`score` of all tokens; those of a large batch a few at a time so that their float32 copies never coexist."""
     if logits.numel() <= LARGE:
         return score(logits, ids, scale)
-    rows = max(1, LARGE // max(1, logits[0].numel()))
+    size = max(1, LARGE // logits.shape[-1])
     parts = [
-        checkpoint(score, logits[at : at + rows], ids[at : at + rows], scale, use_reentrant=False)
-        for at in range(0, len(logits), rows)
+        checkpoint(score, logits[at : at + size], ids[at : at + size], scale, use_reentrant=False)
+        for at in range(0, len(logits), size)
     ]
     return torch.cat(parts)
 

@@ -19,8 +19,8 @@ from ..policies.hf import HFPolicy, Sampling
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
 from .config import Config
+from .kernels import quicken
 from .model import DTYPES, load_model, make_tiny, save_model
-from .norms import fuse_norms
 from .settings import as_dict
 from .stage import Stage
 from .tokens import make_tokenizer
@@ -94,8 +94,7 @@ def _begin(
         model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
         if config.model.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        if device.type == "cuda":
-            fuse_norms(model)
+        quicken(model, device)
         return model, tokenizer
     texts = [f"{step.prompt} {step.reply}" for step in demonstrations.steps]
     tokenizer = make_tokenizer(

@@ -1,4 +1,4 @@
-"""Fused RMS norms against those of transformers."""
+"""Fused RMS norms against those of transformers, and which attention a GPU runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from hgpo.training.norms import fuse_norms
+from hgpo.training.kernels import fuse_norms, quicken
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
@@ -37,3 +37,15 @@ def test_the_same_logits_and_gradients(kind: str) -> None:
     for (name, one), other in zip(plain.named_parameters(), fused.parameters()):
         assert one.grad is not None
         torch.testing.assert_close(one.grad, other.grad, atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_attention_that_plans_for_every_shape_is_off_on_a_gpu() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        quicken(torch.nn.Linear(1, 1), torch.device("cpu"))
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+        quicken(torch.nn.Linear(1, 1), torch.device("cuda"))
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
