@@ -27,8 +27,13 @@ def around(values: list[float], sign: str = "") -> str:
     return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
 
 
+def studies(study: dict[str, Any]) -> list[tuple[int, float]]:
+    """The history lengths and learning rates that runs were made with: each pair is a comparison of its own."""
+    return sorted({(run["history_length"], run["config"]["update"]["lr"]) for run in study["runs"]})
+
+
 def arms(
-    runs: list[dict[str, Any]], history: int, split: str | None = None
+    runs: list[dict[str, Any]], history: int, rate: float, split: str | None = None
 ) -> dict[str, dict[int, dict[str, Any]]]:
     """Runs by estimator and seed, in the order of NAMES; with `split` those evaluated on it."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
@@ -36,7 +41,8 @@ def arms(
         members = {
             run["seed"]: run
             for run in runs
-            if (run["estimator"], run["history_length"]) == (name, history)
+            if (run["estimator"], run["history_length"], run["config"]["update"]["lr"])
+            == (name, history, rate)
             and (split is None or split in run["evaluations"])
         }
         if members:
@@ -44,14 +50,18 @@ def arms(
     return found
 
 
-def success_table(study: dict[str, Any], history: int, split: str) -> None:
+def success_table(study: dict[str, Any], history: int, rate: float, split: str) -> None:
     """Success after training, gain over the warm start, and the difference to GRPO seed by seed."""
-    found = arms(study["runs"], history, split)
+    found = arms(study["runs"], history, rate, split)
+    if not found:
+        return
     start = study["warm"][f"warm-k{history}"]["evaluations"][split]["success"]
     tasks = study["warm"][f"warm-k{history}"]["evaluations"][split]["panel"]["tasks"]
-    print(f"\nK = {history}, {split}, {tasks} games, warm start {start:.1%}\n")
-    print("| estimator | seeds | success, % | gain, points | minus GRPO, points | beyond seed noise |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"\nK = {history}, learning rate {rate:g}, {split}, {tasks} games, warm start {start:.1%}\n")
+    print(
+        "| estimator | seeds | iterations | success, % | gain, points | minus GRPO, points | beyond seed noise |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     base = {seed: run["evaluations"][split]["success"] for seed, run in found.get("grpo", {}).items()}
     for name, members in found.items():
         values = {seed: run["evaluations"][split]["success"] for seed, run in members.items()}
@@ -62,7 +72,9 @@ def success_table(study: dict[str, Any], history: int, split: str) -> None:
             test = over_runs(gaps)
             clear = "one seed" if len(gaps) < 2 else ("yes" if test["low"] > 0 or test["high"] < 0 else "no")
         print(
-            f"| {NAMES[name]} | {len(values)} | {around(list(values.values()))} "
+            f"| {NAMES[name]} | {', '.join(map(str, values))} "
+            f"| {', '.join(sorted({str(len(run['curve']) - 1) for run in members.values()}))} "
+            f"| {around(list(values.values()))} "
             f"| {around([value - start for value in values.values()], '+')} | {versus} | {clear} |"
         )
 
@@ -83,26 +95,29 @@ def picture(study: dict[str, Any], path: Path) -> None:
     """Success while training (mean over seeds of the last four iterations; thin: single seeds) per estimator."""
     from matplotlib.figure import Figure
 
-    histories = sorted({run["history_length"] for run in study["runs"]})
-    figure = Figure(figsize=(4.6 * len(histories) + 1.5, 4), layout="constrained")
-    for axes, history in zip(np.atleast_1d(figure.subplots(1, len(histories), sharey=True)), histories):
-        for name, members in arms(study["runs"], history).items():
+    panels = studies(study)
+    figure = Figure(figsize=(3.9 * len(panels) + 1.5, 4), layout="constrained")
+    for axes, (history, rate) in zip(np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), panels):
+        for name, members in arms(study["runs"], history, rate).items():
             curves = []
+            longest = max(len(run["curve"]) for run in members.values())
             for run in members.values():
+                if 2 * len(run["curve"]) < longest:
+                    continue  # stopped early: it would cut the mean of the others short
                 values = [100 * row["success"] for row in run["curve"] if row["iteration"] > 0]
                 curves.append([np.mean(values[max(0, at - 3) : at + 1]) for at in range(len(values))])
             length = min(map(len, curves))
             x = np.arange(1, length + 1)
-            (line,) = axes.plot(
-                x, np.mean([curve[:length] for curve in curves], 0), label=NAMES[name], linewidth=2
-            )
+            mean = np.mean([curve[:length] for curve in curves], 0)
+            (line,) = axes.plot(x, mean, label=NAMES[name], color=f"C{list(NAMES).index(name)}", linewidth=2)
             for curve in curves:
                 axes.plot(x, curve[:length], color=line.get_color(), alpha=0.25, linewidth=1)
-        axes.set_title(f"K = {history}", fontsize=10)
+        axes.set_title(f"K = {history}, learning rate {rate:g}", fontsize=10)
         axes.set_xlabel("iteration")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
         axes.set_ylabel("success on training games, temperature 1, %")
+        axes.label_outer()
     figure.savefig(path, dpi=110)
 
 
@@ -116,9 +131,9 @@ def main() -> None:
     )
     args = parser.parse_args()
     study = json.loads(args.results.read_text())
-    for history in sorted({run["history_length"] for run in study["runs"]}):
+    for history, rate in studies(study):
         for split in study["warm"][f"warm-k{history}"]["evaluations"]:
-            success_table(study, history, split)
+            success_table(study, history, rate, split)
     phase_table(study)
     picture(study, args.picture)
 

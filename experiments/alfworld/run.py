@@ -1,14 +1,14 @@
 """Several estimators on the same language model and tasks, at equal rollouts, several runs side by side on one GPU.
 
-    python experiments/alfworld/run.py warm  --data games_compact.jsonl.xz --model models/smollm2 --out results/alfworld
-    python experiments/alfworld/run.py train --data games_compact.jsonl.xz --out results/alfworld --processes 4
-    python experiments/alfworld/run.py eval  --data games_compact.jsonl.xz --out results/alfworld --processes 4
-    python experiments/alfworld/run.py collect --out results/alfworld
-    python experiments/alfworld/run.py all --data ... --model ... --out ... --processes 6     # the four in turn
+    python experiments/alfworld/run.py all --data games_compact.jsonl.xz --model models/smollm2-135m-instruct \
+        --out results/alfworld --processes 6 iterations=30 update.micro_tokens=16384
+    python experiments/alfworld/run.py warm|train|eval|collect ...          # one stage of it
 
-All runs start from one warm start per history length. Everything can be stopped and started again: finished runs and
-evaluations are kept, unfinished runs go on from their checkpoint; `--minutes` ends a slice in good time. `collect`
-writes results.json (settings, curves, time by phase, evaluations; no weights) for plot.py.
+All runs start from one warm start per history length; `key=value` settings belong to training. A run that has ended is
+evaluated at once on both panels under three sampling seeds, while others still train. Everything can be stopped and
+started again with the same command: finished runs and evaluations are kept, unfinished runs go on from their
+checkpoint; `--minutes` ends a slice in good time. `collect` writes results.json (settings, curves, time by phase,
+evaluations; no weights) for plot.py. On an NVIDIA card start its MPS daemon first, or the processes take turns.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,127 +31,119 @@ SEEDS = "123,456,789"
 CURVE = (
     "iteration", "success", "return", "episode_length", "steps", "inadmissible_share", "malformed_share", "seconds",
     "seconds/rollout", "seconds/generate", "seconds/estimate", "seconds/update", "seconds/eval", "prompt_tokens",
-    "response_tokens", "train/tokens", "train/tokens_per_second", "train/padding_share",
-    "train/distinct_prompt_share", "rollout/padding_share",
+    "response_tokens", "train/rows", "train/tokens", "train/tokens_per_second", "train/padding_share",
+    "train/distinct_prompt_share", "rollout/padding_share", "advantage/zero_share",
     "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success", "eval/out-of-domain/success",
 )  # fmt: skip
 
 
-def warm_folder(args: argparse.Namespace, history: str) -> Path:
-    return args.out / f"warm-k{history}"
+class Study:
+    """Where the runs of a study lie and the commands that make them."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.out = args, args.out
+        self.deadline = time.monotonic() + 60 * args.minutes
 
-def runs(args: argparse.Namespace) -> dict[str, list[str]]:
-    """Folder name and settings of every run asked for, seeds outermost so that early slices hold whole comparisons."""
-    found = {}
-    for seed in args.seeds.split(","):
-        for history in args.histories.split(","):
-            for name in args.estimators.split(","):
-                found[f"k{history}-{name}-seed{seed}"] = [
-                    args.preset, f"env.data={args.data}", f"model={warm_folder(args, history)}", "warm.episodes=0",
-                    f"estimator={name}", f"history_length={history}", f"seed={seed}", *args.settings,
-                ]  # fmt: skip
-    return found
+    def warm_folder(self, history: str) -> Path:
+        return self.out / f"warm-k{history}"
 
+    def runs(self) -> dict[str, list[str]]:
+        """Folder name and settings of every run asked for; seeds outermost: early slices hold whole comparisons."""
+        args, found = self.args, {}
+        for seed in args.seeds.split(","):
+            for history in args.histories.split(","):
+                for name in args.estimators.split(","):
+                    found[f"k{history}-{name}-seed{seed}"] = [
+                        args.preset, f"env.data={args.data}", f"model={self.warm_folder(history)}", "warm.episodes=0",
+                        f"estimator={name}", f"history_length={history}", f"seed={seed}", *args.settings,
+                    ]  # fmt: skip
+        return found
 
-def warm(args: argparse.Namespace) -> int:
-    """Clone the expert once per history length."""
-    jobs = []
-    for history in args.histories.split(","):
-        folder = warm_folder(args, history)
-        if not (folder / "config.json").is_file():
-            words = [
-                "sft",
-                args.preset,
-                f"env.data={args.data}",
-                f"model={args.model}",
-                f"history_length={history}",
-            ]
-            jobs.append((folder, [*words, *args.settings, "--out", str(folder)]))
-    with ThreadPoolExecutor(args.processes) as pool:
-        return max(
-            pool.map(lambda job: hgpo(job[1], args.out / "logs" / f"{job[0].name}.txt"), jobs), default=0
-        )
-
-
-def train(args: argparse.Namespace) -> int:
-    """Train all runs, as many at a time as asked for, until done or out of time."""
-    deadline = time.monotonic() + 60 * args.minutes
-
-    def one(item: tuple[str, list[str]]) -> int:
-        name, words = item
-        folder = args.out / name
-        if finished(folder):
+    def warm(self, history: str) -> int:
+        """Clone the expert, once per history length."""
+        folder = self.warm_folder(history)
+        if (folder / "config.json").is_file():
             return 0
-        left = (deadline - time.monotonic()) / 60
-        if left < 0.5:
+        words = ["sft", self.args.preset, f"env.data={self.args.data}", f"model={self.args.model}"]
+        words += [f"history_length={history}", "--out", str(folder)]
+        return hgpo(words, self.out / "logs" / f"{folder.name}.txt")
+
+    def train(self, name: str) -> int:
+        """Train one run until done or out of time."""
+        folder = self.out / name
+        left = (self.deadline - time.monotonic()) / 60
+        if finished(folder) or left < 0.5:
             return 0
         start = time.monotonic()
-        code = hgpo(
-            ["train", *words, "--run", str(folder), "--resume", "--max-minutes", f"{left:.2f}"],
-            folder / "log.txt",
-        )
+        words = [
+            "train",
+            *self.runs()[name],
+            "--run",
+            str(folder),
+            "--resume",
+            "--max-minutes",
+            f"{left:.2f}",
+        ]
+        code = hgpo(words, folder / "log.txt")
         if not code:
             result = json.loads((folder / "results.json").read_text())
-            part = result.get("in-domain", {})
             print(
                 f"{name}: {result['ended']} after {result['iterations']} iterations, "
-                f"{part.get('start', float('nan')):.1%} -> {part.get('last', float('nan')):.1%}, "
                 f"{time.monotonic() - start:.0f} s",
                 flush=True,
             )
-        if args.lean and finished(folder):
+        if self.args.lean and finished(folder):
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         return code
 
-    with ThreadPoolExecutor(args.processes) as pool:
-        return max(pool.map(one, runs(args).items()), default=0)
-
-
-def ready(args: argparse.Namespace, folder: Path) -> bool:
-    """Whether a run is to be evaluated: finished, or with `--any` stopped after whatever number of iterations."""
-    return (folder / "results.json").is_file() if args.any else finished(folder)
-
-
-def evaluate(args: argparse.Namespace) -> int:
-    """Evaluate the warm starts and the last policy of every run on both panels under three sampling seeds."""
-    targets = [
-        (warm_folder(args, history).name, warm_folder(args, history)) for history in args.histories.split(",")
-    ]
-    targets += [(name, args.out / name) for name in runs(args) if ready(args, args.out / name)]
-
-    def one(job: tuple[str, Path, str]) -> int:
-        name, path, split = job
-        logs = args.out / "evaluations" / name
-        if (logs / f"result_{split}.json").is_file():
+    def evaluate(self, name: str) -> int:
+        """Evaluate a warm start, or the last policy of a run that has ended, on all panels."""
+        folder, logs = self.out / name, self.out / "evaluations" / name
+        is_run = (folder / "log.txt").is_file()
+        ended = (folder / "results.json").is_file() if self.args.any else finished(folder)
+        if is_run and not ended:
             return 0
-        words = [
-            "eval",
-            str(path),
-            "--split",
-            split,
-            "--seeds",
-            SEEDS,
-            "--logs",
-            str(logs),
-            f"env.data={args.data}",
-            *args.settings,
-        ]
-        return hgpo(words, args.out / "logs" / f"eval-{name}-{split}.txt")
+        failed = 0
+        for split in self.args.splits.split(","):
+            if not (logs / f"result_{split}.json").is_file():
+                words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--logs", str(logs)]
+                words += [f"env.data={self.args.data}"]
+                failed = max(failed, hgpo(words, self.out / "logs" / f"eval-{name}-{split}.txt"))
+        return failed
 
-    with ThreadPoolExecutor(args.processes) as pool:
-        return max(
-            pool.map(
-                one, [(name, path, split) for split in args.splits.split(",") for name, path in targets]
-            ),
-            default=0,
-        )
+    def both(self, name: str) -> int:
+        """Train a run and evaluate it; a warm start is only evaluated."""
+        return (name in self.runs() and self.train(name)) or self.evaluate(name)
 
 
-def collect(args: argparse.Namespace) -> int:
+def side_by_side(study: Study, job: Callable[[str], int], names: list[str]) -> int:
+    """Run `job` for all names, as many at a time as asked for; the worst exit code."""
+    with ThreadPoolExecutor(study.args.processes) as pool:
+        return max(pool.map(job, names), default=0)
+
+
+def carry_out(study: Study) -> int:
+    """The stage that was asked for."""
+    histories = study.args.histories.split(",")
+    warms, runs = [study.warm_folder(one).name for one in histories], list(study.runs())
+    stage, failed = study.args.stage, 0
+    if stage in ("warm", "all"):
+        failed = side_by_side(study, study.warm, histories)
+    if stage == "train":
+        failed = side_by_side(study, study.train, runs)
+    if stage == "eval":
+        failed = side_by_side(study, study.evaluate, [*warms, *runs])
+    if stage == "all" and not failed:
+        failed = side_by_side(study, study.both, [*runs, *warms])
+    if stage in ("collect", "all"):
+        collect(study.out)
+    return failed
+
+
+def collect(out: Path) -> None:
     """Gather what all runs left into one JSON file without weights or texts."""
     found: list[dict[str, Any]] = []
-    for path in sorted(args.out.glob("k*-seed*/config.json")):
+    for path in sorted(out.glob("k*-seed*/config.json")):
         stored, name = json.loads(path.read_text()), path.parent.name
         history, estimator, seed = name.split("-")
         metrics = path.parent / "metrics.jsonl"
@@ -166,32 +159,19 @@ def collect(args: argparse.Namespace) -> int:
                 "config": without_paths(stored["config"]),
                 "panels": stored["panels"],
                 "curve": [{key: row[key] for key in CURVE if key in row} for row in map(json.loads, lines)],
-                "evaluations": evaluations(args.out / "evaluations" / name),
+                "evaluations": evaluations(out / "evaluations" / name),
             }
         )
     warms = {
         path.name: {
             "config": without_paths(json.loads((path / "hgpo.json").read_text())["config"]),
-            "evaluations": evaluations(args.out / "evaluations" / path.name),
+            "evaluations": evaluations(out / "evaluations" / path.name),
         }
-        for path in sorted(args.out.glob("warm-k*"))
+        for path in sorted(out.glob("warm-k*"))
         if (path / "hgpo.json").is_file()
     }
-    (args.out / "results.json").write_text(json.dumps({"warm": warms, "runs": found}, indent=1) + "\n")
-    print(f"{len(found)} runs in {args.out / 'results.json'}")
-    return 0
-
-
-def everything(args: argparse.Namespace) -> int:
-    """All stages in turn; settings given here belong to training."""
-    settings, args.settings = args.settings, []
-    failed = warm(args)
-    if not failed:
-        args.settings = settings
-        failed = train(args)
-        args.settings = []
-        failed = max(failed, evaluate(args), collect(args))
-    return failed
+    (out / "results.json").write_text(json.dumps({"warm": warms, "runs": found}, indent=1) + "\n")
+    print(f"{len(found)} runs in {out / 'results.json'}")
 
 
 def without_paths(config: dict[str, Any]) -> dict[str, Any]:
@@ -223,16 +203,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    stages = {"warm": warm, "train": train, "eval": evaluate, "collect": collect, "all": everything}
-    parser.add_argument("stage", choices=stages)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all runs of this stage")
+    parser.add_argument("stage", choices=["all", "warm", "train", "eval", "collect"])
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all training runs")
     parser.add_argument("--preset", default="alfworld-smollm2")
     parser.add_argument("--data", help="ALFWorld games (see docs/environments.md)")
     parser.add_argument("--model", help="warm: the model to clone into, a folder or hub id")
     parser.add_argument("--out", type=Path, default=Path("results/alfworld"))
     parser.add_argument("--estimators", default="grpo,gigpo,hgpo,hgpo_lambda")
     parser.add_argument("--histories", default="2", help="history lengths K, comma-separated")
-    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--splits", default="in-domain,out-of-domain", help="eval: which panels")
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
     parser.add_argument(
@@ -240,8 +219,7 @@ def main() -> int:
     )
     parser.add_argument("--any", action="store_true", help="eval: also runs that are not finished")
     parser.add_argument("--lean", action="store_true", help="train: delete the checkpoints of finished runs")
-    args = parser.parse_intermixed_args()
-    return stages[args.stage](args)
+    return carry_out(Study(parser.parse_intermixed_args()))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,20 @@ def test_every_task_once_per_seed_and_the_same_twice(runs: list[Path], tmp_path:
     assert log.count("== fetch-") == 40
 
 
+def test_evaluation_may_allow_longer_episodes_than_training(tmp_path: Path) -> None:
+    def longest(*words: str) -> int:
+        found = evaluate(
+            "random", seeds=[1], tasks=20, preset="quickstart", overrides=words, logs=str(tmp_path)
+        )
+        lines = (tmp_path / "output_seed1.log").read_text().splitlines()
+        steps = max(int(line.rpartition("steps=")[2]) for line in lines if line.startswith("=="))
+        assert steps == found["panel"]["max_steps"]
+        return steps
+
+    assert longest("agent.max_steps=3") == 3
+    assert longest("agent.max_steps=3", "eval.max_steps=7") == 7
+
+
 def test_a_seed_given_twice_is_played_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All seeds are in play at once: a policy knows episodes by their group, so no two may share one."""
     groups: list[str] = []

@@ -59,6 +59,23 @@ def test_the_same_replies_as_the_plain_sampler(kind: str, tied: bool, temperatur
         assert {one.stopped for one in fast} == {True, False}
 
 
+def test_batches_of_all_sizes_share_one_cache() -> None:
+    """The largest batch and the longest prompt decide its size, and nothing of one batch shows in the next."""
+    model = tiny("Llama")
+    decoder = Decoder(model, [STOP], 8)
+    rng = np.random.default_rng(1)
+    for count, longest in ((20, 30), (5, 300), (70, 40), (3, 10), (20, 200)):
+        asked = [rng.integers(4, VOCABULARY, rng.integers(1, longest)).tolist() for _ in range(count)]
+        seeds = list(range(count))
+        plain = sample(model, asked, seeds, temperature=1.0, max_new_tokens=8, stop_ids=[STOP], pad_id=0)
+        fast = decoder.sample(asked, seeds, 1.0)
+        assert [one.ids for one in fast] == [one.ids for one in plain]
+    assert decoder.cache is not None
+    assert decoder.cache.shape[1] == bucket(70)
+    assert sorted(decoder.slots) == [bucket(3), bucket(20), bucket(70)]
+    assert {one.cache.data_ptr() for one in decoder.slots.values()} == {decoder.cache.data_ptr()}
+
+
 def test_new_weights_are_taken_over() -> None:
     model = tiny("Llama")
     decoder = Decoder(model, [STOP], 8)

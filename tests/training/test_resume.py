@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from hgpo.cli import main
 from hgpo.errors import BadFile, BadSetting
 from hgpo.training import load, train
 from hgpo.training.checkpoint import list_checkpoints
@@ -128,6 +129,25 @@ def test_time_limit_stops_and_can_be_resumed(whole: Path, tmp_path: Path) -> Non
     assert result["iterations"] == 0
     assert train(None, run, quiet=True, resume=True)["ended"] == "finished"
     assert_equal(weights(whole), weights(run))
+
+
+def test_the_same_command_again_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Slices of a run are started by one command; it may say what the run is, not make it another."""
+    words = [
+        "train",
+        str(FETCH),
+        *SETTINGS,
+        "eval.every=0",
+        "update.lr=1e-3",
+        "--run",
+        str(tmp_path / "run"),
+        "--quiet",
+    ]
+    assert main([*words, "--max-minutes", "0"]) == 0
+    assert main([*words, "--resume", "iterations=1"]) == 0
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["ended"] == "finished"
+    assert main([*words, "--resume", "iterations=2", "update.lr=1e-4"]) == 2
+    assert "'update.lr=1e-4' cannot be changed on resuming" in capsys.readouterr().err
 
 
 def test_an_existing_run_is_not_overwritten(whole: Path, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@
     hgpo eval expert --preset quickstart
 
 Every task of the panel is played once per seed. K, prompts and limits come from the run or the model's own
-hgpo.json; `key=value` changes them. Logs go to logs/<name>/output_seed{seed}.log, the result to one JSON file.
+hgpo.json; `key=value` changes them (`eval.max_steps=50`: longer episodes). Logs go to
+logs/<name>/output_seed{seed}.log, the result to one JSON file.
 """
 
 from __future__ import annotations

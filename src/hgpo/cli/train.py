@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--resume needs the folder of the run: hgpo train --resume RUN.")
     stored = Path(folder) / "config.json" if folder else None
     if resume and stored is not None and stored.is_file():
-        config = _resumed(stored, preset, words)
+        config = _resumed(stored, words)
     else:
         config = load(preset or "quickstart", words)
     if args.show:
@@ -72,21 +72,26 @@ def run(args: argparse.Namespace) -> int:
     return 130 if result["ended"] == "interrupted" else 0
 
 
-def _resumed(stored: Path, preset: str | None, words: list[str]):  # type: ignore[no-untyped-def]
-    """The run's own settings; only the length of the run may be changed on resuming."""
+def _resumed(stored: Path, words: list[str]):  # type: ignore[no-untyped-def]
+    """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
     from ..errors import BadSetting
-    from ..training.settings import load, read_config
+    from ..training.settings import apply, as_dict, build, read_config
 
     config = read_config(stored)
-    free = {}
-    for word in words:
-        key, _, _ = word.partition("=")
-        if key not in ("iterations", "save_every", "keep"):
-            raise BadSetting(
-                f"{word!r} cannot be changed on resuming: the run's own settings are in {stored}. Only iterations, "
-                "save_every and keep can. Start a new run for the rest."
-            )
-        free[key] = getattr(load("quickstart", [word]), key)
-    return replace(config, **free)
+
+    def changed(words: list[str]) -> bool:
+        asked = build(apply(as_dict(config), words))
+        return (
+            replace(asked, iterations=config.iterations, save_every=config.save_every, keep=config.keep)
+            != config
+        )
+
+    if changed(words):
+        word = next((word for word in words if changed([word])), " ".join(words))
+        raise BadSetting(
+            f"{word!r} cannot be changed on resuming: the run's own settings are in {stored}. Only iterations, "
+            "save_every and keep can. Start a new run for the rest."
+        )
+    return build(apply(as_dict(config), words))

@@ -78,13 +78,13 @@ class Evaluation:
         }
 
 
-def make_panel(stage: Stage, split: str, tasks: int = 0) -> Panel:
-    """The panel of a split: all its tasks, or so many of them evenly spaced."""
+def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
+    """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
     return Panel(
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
-        stage.agent.max_steps,
+        max_steps or stage.agent.max_steps,
         stage.env.settings,
     )
 
@@ -109,7 +109,7 @@ def run_panel(
         for number, seed in enumerate(seeds)
         for place, task in enumerate(panel.tasks)
     ]
-    found = stage.play(policy, jobs, on_episode)
+    found = stage.play(policy, jobs, on_episode, panel.max_steps)
     if found.dropped:
         raise EnvironmentFailed(
             f"{len(found.dropped)} of {len(jobs)} episodes could not be played to their end "

@@ -37,7 +37,7 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     Args:
         path: a run's folder, a model's folder, a hub id, `expert` or `random`.
         preset: settings to use instead of the stored ones; needed for models that were not trained here.
-        overrides: `key=value` changes, for example `agent.max_steps=50`.
+        overrides: `key=value` changes, for example `eval.max_steps=50`.
         checkpoint: of a run: `last`, `best` or an iteration.
     """
     folder = Path(path)
@@ -182,7 +182,8 @@ def evaluate(
     try:
         with memory_explained():
             policy = make_policy(target, stage, warmth, engine=engine, url=url, seed=seeds[0])
-            result = run_panel(stage, policy, make_panel(stage, split, tasks), seeds, warmth, on_episode)
+            panel = make_panel(stage, split, tasks, config.eval.max_steps)
+            result = run_panel(stage, policy, panel, seeds, warmth, on_episode)
     finally:
         stage.close()
     extra = {

@@ -50,7 +50,7 @@ class Slots:
     """Fixed buffers of one batch size, and the recorded step."""
 
     cache: torch.Tensor
-    """[layers, rows, key heads + value heads, length, head size]"""
+    """[layers, rows, key heads + value heads, length, head size]; the first rows of the decoder's cache."""
     tokens: torch.Tensor
     """[rows] the last token of each row."""
     lengths: torch.Tensor
@@ -76,7 +76,8 @@ class Decoder:
         self.device = self.weights.device
         self.stops = torch.tensor(sorted(set(stop_ids)), device=self.device)
         self.max_new_tokens = max_new_tokens
-        self.slots: dict[tuple[int, int], Slots] = {}
+        self.cache: torch.Tensor | None = None
+        self.slots: dict[int, Slots] = {}
 
     def refresh(self, model: Any) -> None:
         """Copy the model's present weights, adapters merged, into the same memory as before."""
@@ -116,17 +117,19 @@ class Decoder:
         return self._collect(slots, rows)
 
     def _slots(self, rows: int, length: int) -> Slots:
-        """The buffers for a batch; a longer cache than needed does, a shorter one is made anew."""
+        """The buffers for a batch: those of its batch size, all of which share one cache.
+
+        A larger cache than needed does; a smaller one is replaced, and what was recorded for it with it.
+        """
         size, width = bucket(rows), -(-length // WIDTH_STEP) * WIDTH_STEP
-        fitting = [key for key in self.slots if key[0] == size and key[1] >= width]
-        if fitting:
-            return self.slots[min(fitting)]
-        for key in [key for key in self.slots if key[0] == size]:
-            del self.slots[key]
-        weights, new = self.weights, {"device": self.device}
-        shape = (len(weights.layers), size, 2 * weights.kv_heads, width, weights.head_size)
+        old = (0, 0) if self.cache is None else (self.cache.shape[1], self.cache.shape[3])
+        if self.cache is None or old[0] < size or old[1] < width:
+            self.cache = self._make_cache(max(size, old[0]), max(width, old[1]))
+        if size in self.slots:
+            return self.slots[size]
+        new = {"device": self.device}
         slots = Slots(
-            cache=torch.zeros(shape, dtype=weights.dtype, **new),
+            cache=self.cache[:, :size],
             tokens=torch.zeros(size, dtype=torch.long, **new),
             lengths=torch.ones(size, dtype=torch.long, **new),
             number=torch.zeros(1, dtype=torch.long, **new),
@@ -135,8 +138,16 @@ class Decoder:
             logs=torch.zeros((size, self.max_new_tokens), dtype=torch.float32, **new),
             ended=torch.ones(size, dtype=torch.bool, **new),
         )
-        self.slots[size, width] = slots
+        self.slots[size] = slots
         return slots
+
+    def _make_cache(self, rows: int, width: int) -> torch.Tensor:
+        """An empty cache; the one before goes first, for there may be no room for both."""
+        self.slots.clear()
+        self.cache = None
+        weights = self.weights
+        shape = (len(weights.layers), rows, 2 * weights.kv_heads, width, weights.head_size)
+        return torch.zeros(shape, dtype=weights.dtype, device=self.device)
 
     def _step(self, slots: Slots, temperature: float) -> None:
         """One more token for every row, recorded on first use where there is a GPU."""

@@ -188,6 +188,8 @@ class EvalConfig:
     """Tasks of each split's panel; 0 means all."""
     every: int = 5
     """Evaluate after every so many iterations (and before the first and after the last); 0 never."""
+    max_steps: int = 0
+    """Longest episode of an evaluation, here and in `hgpo eval`; 0 takes `agent.max_steps`."""
     temperature: float = 0.4
     """Sampling temperature."""
     seed: int = 123

@@ -130,6 +130,7 @@ def check(config: Config) -> None:
     at_least_zero = {
         "iterations": config.iterations,
         "agent.history_length": config.agent.history_length,
+        "eval.max_steps": config.eval.max_steps,
         "update.lr": config.update.lr,
         "update.kl_coef": config.update.kl_coef,
         "rollout.temperature": config.rollout.temperature,

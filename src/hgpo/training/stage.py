@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..agent import Collection, Episode, Job, Limits, Slots, WindowMemory, collect, style
 from ..agent.prompts import PromptStyle
@@ -48,9 +49,13 @@ class Stage:
         return tasks[:limit] if limit else tasks
 
     def play(
-        self, policy: Policy, jobs: Sequence[Job], on_episode: Callable[[Episode], None] | None = None
+        self,
+        policy: Policy,
+        jobs: Sequence[Job],
+        on_episode: Callable[[Episode], None] | None = None,
+        max_steps: int = 0,
     ) -> Collection:
-        """Play all jobs and wait for them."""
+        """Play all jobs and wait for them; `max_steps` is a longest episode other than the agent's."""
         wanted = self.env.workers or (8 if self.blocking else len(jobs))
         if self._slots is None or (not self.blocking and self._slots.limit < wanted):
             self.close()
@@ -62,7 +67,7 @@ class Stage:
                 policy,
                 lambda: WindowMemory(self.agent.history_length),
                 style=self.style,
-                limits=self.limits,
+                limits=replace(self.limits, max_steps=max_steps or self.limits.max_steps),
                 attempts=self.env.attempts,
                 on_episode=on_episode,
             )

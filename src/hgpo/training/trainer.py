@@ -99,7 +99,7 @@ class _Run:
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
         self.panels: dict[str, Panel] = {
-            split: make_panel(self.stage, split, config.eval.tasks)
+            split: make_panel(self.stage, split, config.eval.tasks, config.eval.max_steps)
             for split in (config.eval.splits if config.eval.every else ())
         }
         self.before = 0.0
