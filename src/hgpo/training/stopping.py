@@ -5,8 +5,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any
+
+from ..policies.decoder import Decoder
+from ..policies.hf import HFPolicy, Sampling
+from ..policies.protocol import Reply, Request
 
 
 class StopRequested(Exception):
@@ -54,3 +59,23 @@ class Stop:
         if self.max_seconds is None:
             return False
         return time.monotonic() - self.started + next_seconds > self.max_seconds
+
+
+class StoppablePolicy(HFPolicy):
+    """A policy that looks whether to stop before every batch."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        sampling: Sampling,
+        executor: Any,
+        decoder: Decoder | None,
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(model, tokenizer, sampling, executor, decoder)
+        self.check = check
+
+    def answer(self, requests: Sequence[Request]) -> list[Reply]:
+        self.check()
+        return super().answer(requests)

@@ -7,10 +7,8 @@ train(load("quickstart"), "runs/quickstart")
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +22,14 @@ from ..estimate import estimate
 from ..evaluation.evaluate import make_panel, run_panel
 from ..evaluation.panels import Panel
 from ..files import write_text
-from ..policies.decoder import Decoder
 from ..policies.hf import HFPolicy, Sampling, fast_decoder
-from ..policies.protocol import Request
 from ..steps import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
 from .config import Config, experiment_name
 from .distributed import World
 from .learner import Learner
+from .measures import iteration_measures, panel_measures, plain
 from .memory import memory_explained
 from .model import load_model, pick_device
 from .phases import Phases
@@ -40,10 +37,10 @@ from .prepare import makes_start, prepare, start_folder
 from .provenance import provenance
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
-from .selection import distinct_share, train_rows
+from .selection import train_rows
 from .settings import as_dict, estimator_settings, read_config
 from .stage import Stage
-from .stopping import Stop, StopRequested
+from .stopping import Stop, StoppablePolicy, StopRequested
 from .tracking import Metrics, Screen, Trackers
 
 
@@ -263,32 +260,24 @@ class _Run:
             evaluated, state = self._evaluate(state, number)
         phases.end("eval")
         state = replace(state, seconds=self.before + time.monotonic() - self.began)
-        tokens = found.metrics["prompt_tokens"] + found.metrics["response_tokens"]
         row = {
             "iteration": number,
             **found.metrics,
-            **phases.metrics(),
-            "seconds/generate": policy.counters.seconds,
-            "tokens_per_second": tokens / max(1e-9, phases.total - phases.seconds["eval"]),
-            "train/distinct_prompt_share": distinct_share(rows),
-            "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, phases.seconds["update"]),
-            "rollout/padding_share": policy.counters.padded_tokens
-            / max(1, policy.counters.padded_tokens + policy.counters.prompt_tokens),
+            **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
             "filtered_groups": found.metrics["groups"] - kept,
-            "advantage/mean": float(np.mean(result.advantages)),
-            "advantage/std": float(np.std(result.advantages)),
-            "advantage/zero_share": float(np.mean(result.advantages == 0)),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
             **evaluated,
         }
-        return {key: _plain(value) for key, value in row.items()}, state
+        return {key: plain(value) for key, value in row.items()}, state
 
     def _policy(self, temperature: float) -> HFPolicy:
         config = self.config
         executor = ThreadPoolExecutor(1, "hgpo-policy") if self.stage.blocking else None
         sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
-        return _Stoppable(self.learner.actor, self.tokenizer, sampling, executor, self.decoder, self._check)
+        return StoppablePolicy(
+            self.learner.actor, self.tokenizer, sampling, executor, self.decoder, self._check
+        )
 
     def _check(self) -> None:
         # With several processes all must stop at the same place: the end of the iteration.
@@ -302,14 +291,9 @@ class _Run:
             for split, panel in self.panels.items():
                 self.screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self._policy(self.config.eval.temperature)
-                found = run_panel(
-                    self.stage, policy, panel, [self.config.eval.seed], self.config.eval.temperature
-                )
-                episodes = found.episodes[0]
-                values[f"eval/{split}/success"] = float(np.mean([one.success for one in episodes]))
-                values[f"eval/{split}/return"] = float(np.mean([one.reward for one in episodes]))
-                values[f"eval/{split}/score"] = float(np.mean([one.score for one in episodes]))
-                values[f"eval/{split}/steps"] = float(np.mean([len(one.steps) for one in episodes]))
+                warmth = self.config.eval.temperature
+                found = run_panel(self.stage, policy, panel, [self.config.eval.seed], warmth)
+                values |= panel_measures(split, found.episodes[0])
         values = self.world.gather(values)[0]
         if values:
             success = values[f"eval/{self.config.eval.splits[0]}/success"]
@@ -342,28 +326,3 @@ class _Run:
             trackers.log(row)
         if "success" in row:
             self.screen.iteration(row)
-
-
-class _Stoppable(HFPolicy):
-    """A policy that looks for Ctrl-C before every batch."""
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        sampling: Sampling,
-        executor: Any,
-        decoder: Decoder | None,
-        check: Callable[[], None],
-    ) -> None:
-        super().__init__(model, tokenizer, sampling, executor, decoder)
-        self.check = check
-
-    def answer(self, requests: Sequence[Request]) -> list[Any]:
-        self.check()
-        return super().answer(requests)
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN; a metric without a value is null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
