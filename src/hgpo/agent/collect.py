@@ -39,7 +39,8 @@ class Job:
 class Collection:
     """What came back."""
 
-    episodes: tuple[Episode, ...]
+    # Left out of the repr, which asyncio makes of every finished task when it restores signal handlers.
+    episodes: tuple[Episode, ...] = field(repr=False)
     """Finished episodes of complete groups, in the order of the jobs."""
     dropped: tuple[str, ...] = ()
     """Groups that lost an episode for good."""
