@@ -79,6 +79,42 @@ def success_table(study: dict[str, Any], history: int, rate: float, split: str) 
         )
 
 
+def played(run: dict[str, Any]) -> list[float]:
+    """Success while training, iteration by iteration."""
+    return [row["success"] for row in run["curve"] if row["iteration"] > 0]
+
+
+def training_table(study: dict[str, Any], history: int, rate: float, window: int = 5) -> None:
+    """Success while training over the last iterations that the runs share; a seed's runs play the same tasks."""
+    found = arms(study["runs"], history, rate)
+    longest = max(len(played(run)) for members in found.values() for run in members.values())
+    # Runs that were stopped early would cut the others short.
+    kept = {
+        name: {seed: played(run) for seed, run in members.items() if 3 * len(played(run)) > 2 * longest}
+        for name, members in found.items()
+    }
+    shared = min(len(curve) for members in kept.values() for curve in members.values())
+    print(
+        f"\nK = {history}, learning rate {rate:g}: success on training games at temperature 1, iterations "
+        f"{shared - window + 1} to {shared}\n"
+    )
+    print("| estimator | by seed, % | minus GRPO, points by seed |")
+    print("| --- | --- | --- |")
+    means = {
+        name: {seed: 100 * float(np.mean(curve[shared - window : shared])) for seed, curve in members.items()}
+        for name, members in kept.items()
+    }
+    for name, values in means.items():
+        shown = ", ".join(f"{seed}: {value:.1f}" for seed, value in values.items())
+        gaps = {
+            seed: value - means["grpo"][seed]
+            for seed, value in values.items()
+            if seed in means.get("grpo", {})
+        }
+        versus = ", ".join(f"{seed}: {gap:+.1f}" for seed, gap in gaps.items()) if name != "grpo" else ""
+        print(f"| {NAMES[name]} | {shown} | {versus} |")
+
+
 def phase_table(study: dict[str, Any]) -> None:
     """Where the time went, over all runs."""
     rows = [row for run in study["runs"] for row in run["curve"] if "seconds/update" in row]
@@ -104,7 +140,7 @@ def picture(study: dict[str, Any], path: Path) -> None:
             for run in members.values():
                 if 2 * len(run["curve"]) < longest:
                     continue  # stopped early: it would cut the mean of the others short
-                values = [100 * row["success"] for row in run["curve"] if row["iteration"] > 0]
+                values = [100 * value for value in played(run)]
                 curves.append([np.mean(values[max(0, at - 3) : at + 1]) for at in range(len(values))])
             length = min(map(len, curves))
             x = np.arange(1, length + 1)
@@ -134,6 +170,7 @@ def main() -> None:
     for history, rate in studies(study):
         for split in study["warm"][f"warm-k{history}"]["evaluations"]:
             success_table(study, history, rate, split)
+        training_table(study, history, rate)
     phase_table(study)
     picture(study, args.picture)
 

@@ -5,10 +5,11 @@
     python experiments/alfworld/run.py warm|train|eval|collect ...          # one stage of it
 
 All runs start from one warm start per history length; `key=value` settings belong to training. A run that has ended is
-evaluated at once on both panels under three sampling seeds, while others still train. Everything can be stopped and
-started again with the same command: finished runs and evaluations are kept, unfinished runs go on from their
-checkpoint; `--minutes` ends a slice in good time. `collect` writes results.json (settings, curves, time by phase,
-evaluations; no weights) for plot.py. On an NVIDIA card start its MPS daemon first, or the processes take turns.
+evaluated at once on both panels, at two temperatures and under three sampling seeds, while others still train.
+Everything can be stopped and started again with the same command: finished runs and evaluations are kept, unfinished
+runs go on from their checkpoint; `--minutes` ends a slice in good time. `collect` writes results.json (settings,
+curves, time by phase, evaluations; no weights) for plot.py. On an NVIDIA card start its MPS daemon first, or the
+processes take turns.
 """
 
 from __future__ import annotations
@@ -98,17 +99,20 @@ class Study:
 
     def evaluate(self, name: str) -> int:
         """Evaluate a warm start, or the last policy of a run that has ended, on all panels."""
-        folder, logs = self.out / name, self.out / "evaluations" / name
+        folder = self.out / name
         is_run = (folder / "log.txt").is_file()
         ended = (folder / "results.json").is_file() if self.args.any else finished(folder)
         if is_run and not ended:
             return 0
         failed = 0
-        for split in self.args.splits.split(","):
-            if not (logs / f"result_{split}.json").is_file():
-                words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--logs", str(logs)]
-                words += [f"env.data={self.args.data}"]
-                failed = max(failed, hgpo(words, self.out / "logs" / f"eval-{name}-{split}.txt"))
+        for warmth in self.args.temperatures.split(","):
+            logs = self.out / "evaluations" / name / warmth
+            for split in self.args.splits.split(","):
+                if (logs / f"result_{split}.json").is_file():
+                    continue
+                words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--temperature", warmth]
+                words += ["--logs", str(logs), f"env.data={self.args.data}"]
+                failed = max(failed, hgpo(words, self.out / "logs" / f"eval-{name}-{split}-{warmth}.txt"))
         return failed
 
     def both(self, name: str) -> int:
@@ -187,15 +191,15 @@ def without_paths(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluations(folder: Path) -> dict[str, Any]:
-    """What `hgpo eval` said, by split, without the machine it ran on."""
+    """What `hgpo eval` said, by split and temperature, without the machine it ran on."""
     kept = (
         "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "steps",
         "episodes", "seconds", "panel", "protocol",
     )  # fmt: skip
     found = {}
-    for path in sorted(folder.glob("result_*.json")):
-        content = json.loads(path.read_text())
-        found[path.stem.removeprefix("result_")] = {key: content[key] for key in kept}
+    for path in sorted(folder.glob("*/result_*.json")):
+        content, split = json.loads(path.read_text()), path.stem.removeprefix("result_")
+        found[f"{split}, temperature {path.parent.name}"] = {key: content[key] for key in kept}
     return found
 
 
@@ -213,6 +217,7 @@ def main() -> int:
     parser.add_argument("--histories", default="2", help="history lengths K, comma-separated")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--splits", default="in-domain,out-of-domain", help="eval: which panels")
+    parser.add_argument("--temperatures", default="1.0,0.4", help="eval: as trained, and as published")
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
     parser.add_argument(
         "--minutes", type=float, default=1e6, help="train: end the slice after so many minutes"
