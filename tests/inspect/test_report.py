@@ -53,6 +53,16 @@ def test_the_numbers_are_those_of_estimate(tmp_path: Path) -> None:
         assert sum(term["advantage_share"] for term in entry["terms"].values()) == pytest.approx(1.0)
 
 
+def test_a_penalty_that_drowns_success_is_named(tmp_path: Path) -> None:
+    rows = [{**row, "reward": 0.0, "valid": place % 3 > 0} for place, row in enumerate(house(tasks=3))]
+    loud = finding(report_of(tmp_path, rows, "hgpo,grpo", invalid_penalty=0.1), "penalty")
+    assert loud["number"] == pytest.approx(1.0)
+    assert loud["status"] == "look"
+    assert "agent.inadmissible_is_invalid=false" in loud["suggestion"]
+    silent = report_of(tmp_path, rows, "hgpo").content["findings"]
+    assert "penalty" not in {one["name"] for one in silent}
+
+
 def test_steps_of_the_json_are_those_of_estimate_and_add_up(tmp_path: Path) -> None:
     rows = house(iterations=2, tasks=2)
     columns = step_columns(report_of(tmp_path, rows, depth=1).shown)

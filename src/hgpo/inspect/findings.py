@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ..penalty import MUCH
 from .text import printable
 
 
@@ -45,6 +46,7 @@ def _all(content: Mapping[str, Any]) -> Iterator[Finding]:
         yield _single(summary)
     if summary["invalid_share"] > 0:
         yield _invalid(summary)
+    yield from _penalty(content)
     if content.get("recorded"):
         yield _recorded(content["recorded"])
 
@@ -285,6 +287,25 @@ def _invalid(summary: Mapping[str, float]) -> Finding:
         "Check the prompt's format request and the parser, or warm up on demonstrations; a penalty alone is slow."
         if bad
         else "The policy keeps to the format.",
+        _status(bad),
+    )
+
+
+def _penalty(content: Mapping[str, Any]) -> Iterator[Finding]:
+    shares = {name: entry["penalty_share"] for name, entry in content["estimators"].items()}
+    if not any(shares.values()):
+        return
+    name = next(iter(shares))
+    listed = ", ".join(f"{percent(min(1.0, share))} under {key}" for key, share in shares.items())
+    bad = shares[name] > MUCH
+    yield Finding(
+        "penalty",
+        shares[name],
+        f"How much of the advantages the penalty for invalid actions makes, rather than success: {listed}.",
+        "It drowns what success has to say: set it to 0 (update.invalid_penalty=0), count malformed replies only "
+        "(agent.inadmissible_is_invalid=false), or put a floor under the deviation (std_floor=1.0)."
+        if bad
+        else "Success decides; no change needed.",
         _status(bad),
     )
 

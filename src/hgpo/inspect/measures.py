@@ -10,6 +10,7 @@ from ..columns import BoolArray, FloatArray
 from ..estimators.base import LevelValues
 from ..groups import Groups, dense
 from ..metrics import BIN_ENDS, BIN_NAMES, context_pairs
+from ..penalty import penalty_effect
 from .analysis import Analysis, distinct
 from .tally import Tally
 from .text import named
@@ -163,6 +164,7 @@ def _estimators(analysis: Analysis, tally: Tally) -> None:
         tally.count(*key, "sum", by=advantages.sum())
         tally.count(*key, "squares", by=np.square(advantages).sum())
         tally.count(*key, "abs", by=np.abs(advantages).sum())
+        tally.count(*key, "penalty", by=penalty_effect(name, found.computed))
         tally.count(*key, "zero", by=np.count_nonzero(advantages == 0.0))
         tally.count(*key, "positive", by=np.count_nonzero(advantages > 0.0))
         loud = np.bincount(step_tasks, weights=(advantages != 0.0).astype(float))

@@ -109,6 +109,7 @@ def estimators(tally: Tally) -> dict[str, dict[str, Any]]:
             "mean": mean,
             "std": math.sqrt(max(0.0, tally.number(*key, "squares") / steps - mean * mean)),
             "abs_mean": tally.number(*key, "abs") / steps,
+            "penalty_share": tally.ratio((*key, "penalty"), (*key, "abs")),
             "zero_share": tally.number(*key, "zero") / steps,
             "positive_share": tally.number(*key, "positive") / steps,
             "silent_task_share": tally.ratio((*key, "tasks_silent"), ("tasks",)),

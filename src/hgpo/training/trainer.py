@@ -22,6 +22,7 @@ from ..estimate import estimate
 from ..evaluation.evaluate import make_panel, run_panel
 from ..evaluation.panels import Panel
 from ..files import write_text
+from ..penalty import MUCH, penalty_share
 from ..policies.hf import HFPolicy, Sampling, fast_decoder
 from ..steps import StepBatch
 from . import checkpoint
@@ -100,6 +101,7 @@ class _Run:
             for split in (config.eval.splits if config.eval.every else ())
         }
         self.before = 0.0
+        self.warned = False
         self.began = time.monotonic()
 
     def go(self) -> dict[str, Any]:
@@ -264,12 +266,25 @@ class _Run:
             "iteration": number,
             **found.metrics,
             **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
+            "advantage/penalty_share": self._penalty(batch, number),
             "filtered_groups": found.metrics["groups"] - kept,
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
             **evaluated,
         }
         return {key: plain(value) for key, value in row.items()}, state
+
+    def _penalty(self, batch: StepBatch, number: int) -> float:
+        """The penalty's share of the advantages; the first time that it is large, the run says so."""
+        share = penalty_share(batch, self.config.estimator.name, **self.estimator)
+        if share > MUCH and not self.warned:
+            self.warned = True
+            self.screen.say(
+                f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
+                "actions, not from success. If success falls, set update.invalid_penalty=0, "
+                "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
+            )
+        return share
 
     def _policy(self, temperature: float) -> HFPolicy:
         config = self.config
