@@ -66,11 +66,11 @@ def _logits(model: Any, batch: MicroBatch) -> torch.Tensor:
     # Before the output layer and inside the model's own pass, so that wrappers (adapters, shards) notice nothing.
     hook = model.get_output_embeddings().register_forward_pre_hook(pick)
     try:
-        output = model(input_ids=batch.input_ids, use_cache=False)
+        logits: torch.Tensor = model(input_ids=batch.input_ids, use_cache=False).logits
     finally:
         hook.remove()
-    logits: torch.Tensor = output.logits
-    return logits
+    # A model that does not call its output layer as a module has made them all.
+    return logits if logits.dim() == 2 else logits.flatten(0, 1)[batch.sources]
 
 
 def _spread(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
