@@ -37,7 +37,9 @@ def main() -> None:
     }
     iterations = [number for number, _ in study["runs"][0]["evaluated"]]
     first, last_one = iterations[1], iterations[-1]
-    print(f"| estimator | start | iteration {first} | iteration {last_one} | gain, points | minus GRPO, points |")
+    print(
+        f"| estimator | start | iteration {first} | iteration {last_one} | gain, points | minus GRPO, points |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for arm, name in NAMES.items():
         curve = curves[arm]
