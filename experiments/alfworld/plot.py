@@ -94,6 +94,7 @@ def training_table(study: dict[str, Any], history: int, rate: float, window: int
         for name, members in found.items()
     }
     shared = min(len(curve) for members in kept.values() for curve in members.values())
+    window = min(window, shared)
     print(
         f"\nK = {history}, learning rate {rate:g}: success on training games at temperature 1, iterations "
         f"{shared - window + 1} to {shared}\n"
