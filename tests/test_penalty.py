@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
+from hgpo.estimate import compute
 from hgpo.estimators import ESTIMATORS
-from hgpo.penalty import penalty_share
+from hgpo.penalty import penalty_share as share_of
+
+
+def penalty_share(batch: StepBatch, name: str, **settings: Any) -> float:
+    return share_of(name, compute(batch, name, settings))
 
 
 def rollouts(won: bool, invalid: bool = True) -> list[dict[str, Any]]:

@@ -84,15 +84,19 @@ def played(run: dict[str, Any]) -> list[float]:
     return [row["success"] for row in run["curve"] if row["iteration"] > 0]
 
 
-def training_table(study: dict[str, Any], history: int, rate: float, window: int = 5) -> None:
-    """Success while training over the last iterations that the runs share; a seed's runs play the same tasks."""
-    found = arms(study["runs"], history, rate)
+def whole(found: dict[str, dict[int, dict[str, Any]]]) -> dict[str, dict[int, list[float]]]:
+    """The curves of all but those runs that were stopped early, which would cut the others short."""
     longest = max(len(played(run)) for members in found.values() for run in members.values())
-    # Runs that were stopped early would cut the others short.
     kept = {
         name: {seed: played(run) for seed, run in members.items() if 3 * len(played(run)) > 2 * longest}
         for name, members in found.items()
     }
+    return {name: curves for name, curves in kept.items() if curves}
+
+
+def training_table(study: dict[str, Any], history: int, rate: float, window: int = 5) -> None:
+    """Success while training over the last iterations that the runs share; a seed's runs play the same tasks."""
+    kept = whole(arms(study["runs"], history, rate))
     shared = min(len(curve) for members in kept.values() for curve in members.values())
     window = min(window, shared)
     print(
@@ -135,13 +139,9 @@ def picture(study: dict[str, Any], path: Path) -> None:
     panels = studies(study)
     figure = Figure(figsize=(3.9 * len(panels) + 1.5, 4), layout="constrained")
     for axes, (history, rate) in zip(np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), panels):
-        for name, members in arms(study["runs"], history, rate).items():
+        for name, members in whole(arms(study["runs"], history, rate)).items():
             curves = []
-            longest = max(len(run["curve"]) for run in members.values())
-            for run in members.values():
-                if 2 * len(run["curve"]) < longest:
-                    continue  # stopped early: it would cut the mean of the others short
-                values = [100 * value for value in played(run)]
+            for values in (100 * np.array(curve) for curve in members.values()):
                 curves.append([np.mean(values[max(0, at - 3) : at + 1]) for at in range(len(values))])
             length = min(map(len, curves))
             x = np.arange(1, length + 1)

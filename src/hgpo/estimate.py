@@ -47,8 +47,12 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     >>> estimate(StepBatch.from_rows(rows), "hgpo", depth=0, mode="mean_norm", weight_epsilon=0.0).advantages
     array([-1.,  0.,  1.])
     """
-    found = compute(batch, name, settings)
-    record, result, rows = found.record, found.result, found.rows
+    return arrange(batch, compute(batch, name, settings))
+
+
+def arrange(batch: StepBatch, computed: Computed) -> Estimate:
+    """What was computed, in the order of the rows of `batch`."""
+    record, result, rows = computed.record, computed.result, computed.rows
     if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
         return Estimate(result.advantages, result.returns, result.levels, metrics(record, result))
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))

@@ -7,13 +7,11 @@ failures it is the only difference there is. A policy then learns to avoid inval
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from .estimate import Computed, compute
+from .estimate import Computed
 from .estimators import ESTIMATORS
-from .steps import StepBatch
 
 MUCH = 0.4
 """A share of the advantages from which on the penalty is likely to spoil the policy."""
@@ -27,16 +25,17 @@ def penalty_effect(name: str, computed: Computed) -> float:
     return float(np.abs(computed.result.advantages - without.advantages).sum())
 
 
-def penalty_share(batch: StepBatch, name: str, **settings: Any) -> float:
+def penalty_share(name: str, computed: Computed) -> float:
     """`penalty_effect` divided by sum |A|: 0 where the penalty plays no part, 1 where nothing else does.
 
+    >>> from hgpo import StepBatch
+    >>> from hgpo.estimate import compute
     >>> rows = [
     ...     {"task": "t", "trajectory": i, "step": 0, "observation": "door", "reward": 0.0, "valid": i > 0}
     ...     for i in range(4)
     ... ]
-    >>> penalty_share(StepBatch.from_rows(rows), "hgpo", depth=0, invalid_penalty=0.1)
+    >>> penalty_share("hgpo", compute(StepBatch.from_rows(rows), "hgpo", {"depth": 0, "invalid_penalty": 0.1}))
     1.0
     """
-    computed = compute(batch, name, settings)
     size = float(np.abs(computed.result.advantages).sum())
     return penalty_effect(name, computed) / size if size else 0.0

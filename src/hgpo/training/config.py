@@ -189,7 +189,7 @@ class EvalConfig:
     every: int = 5
     """Evaluate after every so many iterations (and before the first and after the last); 0 never."""
     max_steps: int = 0
-    """Longest episode of an evaluation, here and in `hgpo eval`; 0 takes `agent.max_steps`."""
+    """Longest episode of an evaluation, here, in `hgpo eval` and under verl; 0 takes `agent.max_steps`."""
     temperature: float = 0.4
     """Sampling temperature."""
     seed: int = 123

@@ -48,6 +48,10 @@ class Stage:
             raise BadSetting(f"The split {split!r} of {self.env.name} has no tasks.")
         return tasks[:limit] if limit else tasks
 
+    def within(self, max_steps: int) -> Limits:
+        """The limits of an episode of at most `max_steps` steps; 0 keeps the agent's."""
+        return replace(self.limits, max_steps=max_steps) if max_steps else self.limits
+
     def play(
         self,
         policy: Policy,
@@ -67,7 +71,7 @@ class Stage:
                 policy,
                 lambda: WindowMemory(self.agent.history_length),
                 style=self.style,
-                limits=replace(self.limits, max_steps=max_steps or self.limits.max_steps),
+                limits=self.within(max_steps),
                 attempts=self.env.attempts,
                 on_episode=on_episode,
             )

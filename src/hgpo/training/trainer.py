@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..errors import BadFile, BadSetting, NotFinite
-from ..estimate import estimate
+from ..estimate import Computed, arrange, compute
 from ..evaluation.evaluate import make_panel, run_panel
 from ..evaluation.panels import Panel
 from ..files import write_text
@@ -232,7 +232,8 @@ class _Run:
         found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
         phases.end("rollout")
         batch = StepBatch.from_rows(found.rows)
-        result = estimate(batch, config.estimator.name, **self.estimator)
+        computed = compute(batch, config.estimator.name, self.estimator)
+        result = arrange(batch, computed)
         rows, kept = train_rows(found.rows, result.advantages, config.update)
         phases.end("estimate")
         self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
@@ -266,7 +267,7 @@ class _Run:
             "iteration": number,
             **found.metrics,
             **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
-            "advantage/penalty_share": self._penalty(batch, number),
+            "advantage/penalty_share": self._penalty(computed, number),
             "filtered_groups": found.metrics["groups"] - kept,
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
@@ -274,9 +275,9 @@ class _Run:
         }
         return {key: plain(value) for key, value in row.items()}, state
 
-    def _penalty(self, batch: StepBatch, number: int) -> float:
+    def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""
-        share = penalty_share(batch, self.config.estimator.name, **self.estimator)
+        share = penalty_share(self.config.estimator.name, computed)
         if share > MUCH and not self.warned:
             self.warned = True
             self.screen.say(

@@ -45,7 +45,7 @@ def train_rows(config: Config, stage: Stage) -> list[dict[str, Any]]:
 
 def validation_rows(config: Config, stage: Stage, split: str) -> list[dict[str, Any]]:
     """One row per task of the split's panel, with the seeds of the local trainer's evaluation."""
-    panel = make_panel(stage, split, config.eval.tasks)
+    panel = make_panel(stage, split, config.eval.tasks, config.eval.max_steps)
     return [
         _row(config, place, task, task, derive("evaluation", config.eval.seed, task), split, "eval")
         for place, task in enumerate(panel.tasks)

@@ -57,7 +57,8 @@ class HgpoAgentLoop(AgentLoopBase):  # type: ignore[misc]
             seeded=rollout.name == CPU_ROLLOUT or (rollout.full_determinism and rollout.name == "vllm"),
         )
         ground = stage(config, rollout.agent.num_workers)
-        found = await ground.rollout(policy, job)
+        longest = config.eval.max_steps if row["purpose"] == "eval" else 0
+        found = await ground.rollout(policy, job, longest)
         if not found.episodes:
             cause = found.causes[-1] if found.causes else "no cause given"
             # A tag on the group reaches the trainer, which counts and names it; the worker's log does not.

@@ -62,8 +62,8 @@ class WorkerStage(Stage):
         self.telling = asyncio.Lock()
         """Held while a group's tags are changed: TransferQueue merges tags by reading and writing them."""
 
-    async def rollout(self, policy: Policy, job: Job) -> Collection:
-        """Play one job; what the environment does to it is in the result."""
+    async def rollout(self, policy: Policy, job: Job, max_steps: int = 0) -> Collection:
+        """Play one job, as `play` would; what the environment does to it is in the result."""
         async with self.gate:
             return await collect(
                 [job],
@@ -71,7 +71,7 @@ class WorkerStage(Stage):
                 policy,
                 lambda: WindowMemory(self.agent.history_length),
                 style=self.style,
-                limits=self.limits,
+                limits=self.within(max_steps),
                 attempts=self.env.attempts,
             )
 
