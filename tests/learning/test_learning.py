@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hgpo.training.trainer as trainer
-from hgpo import estimate
+from hgpo.estimate import arrange
 from hgpo.training import load, train
 
 from ..worlds import FETCH
@@ -44,20 +44,20 @@ def test_success_rises(estimator: str, tmp_path: Path) -> None:
 
 
 def test_a_flipped_sign_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flipped(*args: Any, **settings: Any) -> Any:
-        found = estimate(*args, **settings)
+    def flipped(*args: Any) -> Any:
+        found = arrange(*args)
         return dataclasses.replace(found, advantages=-found.advantages)
 
-    monkeypatch.setattr(trainer, "estimate", flipped)
+    monkeypatch.setattr(trainer, "arrange", flipped)
     assert gain(tmp_path / "run") < 0.0
 
 
 def test_shuffled_advantages_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
 
-    def shuffled(*args: Any, **settings: Any) -> Any:
-        found = estimate(*args, **settings)
+    def shuffled(*args: Any) -> Any:
+        found = arrange(*args)
         return dataclasses.replace(found, advantages=random.permutation(found.advantages))
 
-    monkeypatch.setattr(trainer, "estimate", shuffled)
+    monkeypatch.setattr(trainer, "arrange", shuffled)
     assert gain(tmp_path / "run") < 0.15
