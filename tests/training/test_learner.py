@@ -209,3 +209,18 @@ def test_a_card_without_bfloat16_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old Card")
     with pytest.raises(BadSetting, match=r"Old Card has no bfloat16 arithmetic\. Set model\.dtype=float32"):
         load_model("anything", ModelConfig(dtype="bfloat16"), torch.device("cuda"))
+
+
+def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:
+    """Fused AdamW refuses a count on the CPU beside weights on a GPU; a device without storage stands in for it."""
+    trained = learner(UpdateConfig())
+    trained.update(rows(), 0)
+    nowhere = torch.device("meta")
+    shape = trained.config.model
+    model = make_tiny(shape, 20, 0, seed=3, positions=64).to(nowhere)
+    model.tie_weights()
+    again = Learner(model, trained.config, World(nowhere), 0)
+    again.optimizer.param_groups[0]["fused"] = True
+    again.restore(trained.state(), 1)
+    for parameter in again.parameters.values():
+        assert again.optimizer.state[parameter]["step"].device == parameter.device

@@ -256,15 +256,18 @@ class Learner:
                     "Resume with the settings the run was started with, or choose another folder with --run."
                 )
         self.updates = updates
+        stored = self.optimizer.state_dict()
         with torch.no_grad():
-            for name, parameter in self.parameters.items():
+            for number, (name, parameter) in enumerate(self.parameters.items()):
                 put(parameter, tensors_by_name[f"weight/{name}"])
                 if f"exp_avg/{name}" in tensors_by_name:
                     moments: dict[str, Any] = {"step": torch.tensor(float(updates))}
                     for key in ("exp_avg", "exp_avg_sq"):
                         moments[key] = torch.zeros_like(parameter)
                         put(moments[key], tensors_by_name[f"{key}/{name}"])
-                    self.optimizer.state[parameter] = moments
+                    stored["state"][number] = moments
+        # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
+        self.optimizer.load_state_dict(stored)
         if self.masters is not None:
             self.masters.publish()
         self.sync()

@@ -1,0 +1,36 @@
+"""Stopping and going on where the optimiser is fused and weights are bfloat16. `python -m pytest -m gpu` runs these."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hgpo.training.config import Config, ModelConfig, UpdateConfig
+from hgpo.training.distributed import World
+from hgpo.training.learner import Learner
+from hgpo.training.model import DTYPES, make_tiny
+
+from .test_learner import rows
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def learner(dtype: str, rank: int) -> Learner:
+    shape = ModelConfig(hidden=64, layers=2, heads=2, intermediate=64, dtype=dtype, lora_rank=rank)
+    model = make_tiny(shape, 20, 0, seed=3, positions=64).to("cuda", DTYPES[dtype])
+    return Learner(model, Config(model=shape, update=UpdateConfig(lr=1e-3)), World(torch.device("cuda")), 0)
+
+
+@pytest.mark.parametrize(("dtype", "rank"), [("float32", 0), ("bfloat16", 0), ("bfloat16", 4)])
+def test_a_restored_learner_goes_on_as_if_it_had_not_stopped(dtype: str, rank: int) -> None:
+    one = learner(dtype, rank)
+    one.update(rows(), 0)
+    two = learner(dtype, rank)
+    two.restore(one.state(), one.updates)
+    for part in (one, two):
+        part.update(rows(), 1)
+    for name, value in one.state().items():
+        torch.testing.assert_close(two.state()[name], value, rtol=1e-3, atol=1e-5)
