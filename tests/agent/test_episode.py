@@ -26,7 +26,7 @@ class Counting(ActingPolicy):
         super().__init__(Expert, COMPACT)
         self.requests: list[Request] = []
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         return [len(word) for word in prompt.split()]
 
     async def generate(self, request: Request) -> Reply:
@@ -50,7 +50,7 @@ def test_records_what_was_seen_sampled_and_done() -> None:
     assert first.response_ids == (7, 8)
     assert first.logprobs == (-0.25, -0.5)
     assert last.observation == first.next_observation
-    assert first.prompt_ids == tuple(policy.encode(first.prompt))
+    assert first.prompt_ids == tuple(asyncio.run(policy.encode(first.prompt)))
     assert first.action in last.prompt, "the history shows what was done"
     batch = StepBatch.from_rows(rows([episode]))
     assert list(batch["response_ids"][0]) == [7, 8]

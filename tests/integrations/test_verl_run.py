@@ -133,7 +133,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
             def __init__(self, steps):
                 self.steps = steps
 
-            def encode(self, prompt):
+            async def encode(self, prompt):
                 return Encoder(tokenizer)(prompt)
 
             async def generate(self, request):

@@ -55,5 +55,20 @@ def test_only_templates_that_leave_the_message_alone_are_rendered_once() -> None
 def test_equal_prompts_are_encoded_once() -> None:
     tok = tokenizer(PLAIN)
     encoder = Encoder(tok)
-    assert encoder("go to shelf 1") is encoder("go to shelf 1")
-    assert encoder.encode.cache_info().misses == 1
+    first = encoder("go to shelf 1")
+    assert encoder("go to shelf 1") is first
+    assert encoder.many(["two", "go to shelf 1", "two"])[1] is first
+
+
+@pytest.mark.parametrize("template", [None, PLAIN, TRIMS])
+def test_together_as_one_by_one(template: str | None) -> None:
+    tok = tokenizer(template)
+    asked = PROMPTS * 3 + [f"go to shelf {number}" for number in range(20)]
+    assert Encoder(tok).many(asked) == [tuple(rendered(tok, prompt)) for prompt in asked]
+
+
+def test_old_prompts_are_forgotten() -> None:
+    encoder = Encoder(tokenizer(PLAIN), remember=3)
+    found = encoder.many([f"shelf {number}" for number in range(8)])
+    assert list(encoder.known) == ["shelf 5", "shelf 6", "shelf 7"]
+    assert encoder("shelf 0") == found[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -98,7 +100,8 @@ def test_the_policy_answers_all_that_wait_together(model: torch.nn.Module) -> No
     policy = HFPolicy(model, tokenizer, Sampling(1.0, 4))
 
     async def ask() -> list[str]:
-        requests = [Request("a b", policy.encode("a b"), seed, f"e{seed}", 0, "") for seed in range(6)]
+        ids = await policy.encode("a b")
+        requests = [Request("a b", ids, seed, f"e{seed}", 0, "") for seed in range(6)]
         return [reply.text for reply in await asyncio.gather(*(policy.generate(one) for one in requests))]
 
     first = asyncio.run(ask())
@@ -122,6 +125,32 @@ def test_a_failing_batch_fails_its_askers_only() -> None:
     assert isinstance(one, ValueError)
     assert isinstance(two, ValueError)
     assert three == 8
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_needs_longer_to_ask_is_waited_for(beside: bool) -> None:
+    """Prompts that had to be shortened are encoded twice; their episodes still share the batch of the others."""
+    batches: list[list[int]] = []
+
+    def answer(questions: Sequence[int]) -> list[int]:
+        batches.append(sorted(questions))
+        return list(questions)
+
+    async def go() -> None:
+        first: Batcher[int, int] = Batcher(list)
+        executor = ThreadPoolExecutor(1) if beside else None
+        second: Batcher[int, int] = Batcher(answer, executor, after=first)
+
+        async def episode(number: int) -> None:
+            for _ in range(4):
+                for _ in range(1 + number):
+                    await first.ask(number)
+                await second.ask(number)
+
+        await asyncio.gather(*map(episode, range(5)))
+
+    asyncio.run(go())
+    assert batches == [[0, 1, 2, 3, 4]] * 4
 
 
 def test_word_tokens_round_trip() -> None:

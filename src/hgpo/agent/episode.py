@@ -157,7 +157,7 @@ async def run_episode(
     try:
         for number in range(limits.max_steps):
             situation = Situation(sentence, observation, tuple(memory.recall()), number, admissible)
-            prompt, ids, shortened = _fit(situation, style, policy, limits)
+            prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)
             )
@@ -208,7 +208,7 @@ async def _guard(
         raise EnvironmentFailed(f"The environment failed on task {task!r}: {error}") from error
 
 
-def _fit(
+async def _fit(
     situation: Situation, style: PromptStyle, policy: Policy, limits: Limits
 ) -> tuple[str, tuple[int, ...], bool]:
     """The prompt and its ids within the token limit, and whether something had to be given up."""
@@ -217,7 +217,7 @@ def _fit(
     shortened = False
     while True:
         prompt = style.render(situation)
-        ids = tuple(policy.encode(prompt))
+        ids = tuple(await policy.encode(prompt))
         if len(ids) <= limits.max_prompt_tokens:
             return prompt, ids, shortened
         smaller = shrink(situation)

@@ -7,6 +7,7 @@ agent knows, never the task.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -162,12 +163,13 @@ def _compact(situation: Situation, style: PromptStyle) -> str:
     lines += [f"{_bare(entry.observation)} > {entry.action}" for entry in situation.history]
     commands = [one for one in situation.admissible if one.split(" ")[0] not in _LOOKING]
     if commands:
-        lines.append("can : " + " ; ".join(_grouped(commands)))
+        lines.append("can : " + _grouped(tuple(commands)))
     lines.append(f"{_bare(situation.observation)} >")
     return "\n".join(lines)
 
 
-def _grouped(commands: Sequence[str]) -> list[str]:
+@functools.lru_cache(4096)  # an agent comes by the same places again and again
+def _grouped(commands: tuple[str, ...]) -> str:
     """Commands that start alike written once: `go to desk 1 , shelf 1`."""
     groups: dict[str, list[list[str]]] = {}
     for command in commands:
@@ -183,7 +185,7 @@ def _grouped(commands: Sequence[str]) -> list[str]:
         else:
             rest = " , ".join(" ".join(one[shared:]) for one in members)
             written.append(" ".join(members[0][:shared]) + " " + rest)
-    return written
+    return " ; ".join(written)
 
 
 _LOOKING = frozenset({"help", "inventory", "look", "examine"})
@@ -195,6 +197,7 @@ def _page(observation: str) -> str:
     return _INSTRUCTION.sub("", observation)
 
 
+@functools.lru_cache(4096)  # every observation is written K + 1 times
 def _bare(observation: str) -> str:
     return " ".join(_BANNER.sub(" ", _page(observation)).replace("[SEP]", "|").split())
 

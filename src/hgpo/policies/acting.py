@@ -38,7 +38,7 @@ class ActingPolicy:
         self.noisy: set[tuple[str, int]] = set()
         self.earlier: dict[str, set[str]] = {}
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         """Scripts have no tokens."""
         return ()
 

@@ -24,22 +24,27 @@ class BatchedPolicy(ABC):
     def __init__(self, tokenizer: Any, executor: Executor | None = None) -> None:
         self.tokenizer, self.executor = tokenizer, executor
         self.encoder = Encoder(tokenizer)
-        self._batchers: dict[int, Batcher[Request, Reply]] = {}
+        self._batchers: dict[int, tuple[Batcher[str, tuple[int, ...]], Batcher[Request, Reply]]] = {}
 
     @abstractmethod
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """The replies, in the order of the requests."""
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as ids; models with a chat template get it as one user message."""
-        return self.encoder(prompt)
+        return await self._here()[0].ask(prompt)
 
     async def generate(self, request: Request) -> Reply:
         """Wait for the batch that answers this request."""
+        return await self._here()[1].ask(request)
+
+    def _here(self) -> tuple[Batcher[str, tuple[int, ...]], Batcher[Request, Reply]]:
+        """The batchers of the running event loop, for prompts and for requests."""
         loop = id(asyncio.get_running_loop())
         if loop not in self._batchers:
-            self._batchers = {loop: Batcher(self.answer, self.executor)}
-        return await self._batchers[loop].ask(request)
+            prompts = Batcher(self.encoder.many)
+            self._batchers = {loop: (prompts, Batcher(self.answer, self.executor, after=prompts))}
+        return self._batchers[loop]
 
     def finish(self, episode: str) -> None:  # noqa: B027 - a default, not a duty
         """Nothing is kept per episode."""

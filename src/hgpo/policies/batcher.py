@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -16,13 +16,17 @@ class Batcher(Generic[Question, Answer]):
 
     The first waiting question schedules a flush behind everything else that is ready to run, so all episodes
     that can ask now share the batch. With an `executor` the function runs beside the event loop, and what
-    arrives in the meantime forms the next batch.
+    arrives in the meantime forms the next batch. Whoever asks a first batcher before this one names it as `after`:
+    while it is at work its askers are still on their way here, and a batch without them would part them for good.
     """
 
     def __init__(
-        self, answer: Callable[[Sequence[Question]], Sequence[Answer]], executor: Executor | None = None
+        self,
+        answer: Callable[[Sequence[Question]], Sequence[Answer]],
+        executor: Executor | None = None,
+        after: Batcher[Any, Any] | None = None,
     ) -> None:
-        self.answer, self.executor = answer, executor
+        self.answer, self.executor, self.after = answer, executor, after
         self.waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
         self.flushing = False
 
@@ -33,11 +37,18 @@ class Batcher(Generic[Question, Answer]):
         self.waiting.append((question, future))
         if not self.flushing:
             self.flushing = True
-            # Two turns of the loop: an episode that has just been woken may need one to ask again.
-            loop.call_soon(loop.call_soon, self._start)
+            self._soon(self._start)
         return await future
 
+    def _soon(self, action: Callable[[], None]) -> None:
+        """Act in two turns of the loop: an episode that has just been woken may need one to ask again."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, action)
+
     def _start(self) -> None:
+        if self.after is not None and self.after.flushing:
+            self._soon(self._start)
+            return
         batch, self.waiting = self.waiting, []
         batch = [(question, future) for question, future in batch if not future.done()]
         if not batch:
@@ -78,17 +89,16 @@ class Batcher(Generic[Question, Answer]):
         for (_, future), answer in zip(batch, answers):
             if not future.done():
                 future.set_result(answer)
-        self._next()
+        self._soon(self._next)
 
     def _fail(self, batch: list[tuple[Question, asyncio.Future[Answer]]], error: BaseException) -> None:
         for _, future in batch:
             if not future.done():
                 future.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-        self._next()
+        self._soon(self._next)
 
     def _next(self) -> None:
         """Go on with what arrived meanwhile."""
         self.flushing = bool(self.waiting)
         if self.waiting:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._start)
+            self._soon(self._start)

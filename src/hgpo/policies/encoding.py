@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from typing import Any
 
 MARK = " \n hgpo-prompt-mark \n "
@@ -12,19 +12,35 @@ MARK = " \n hgpo-prompt-mark \n "
 class Encoder:
     """Encodes prompts for one tokenizer.
 
-    Rendering a chat template costs about as much as tokenizing a short prompt, so templates that put the message
-    unchanged between two fixed texts are rendered once; others are rendered every time. Equal prompts, which the
-    rollouts of a group produce, are encoded once.
+    Tokenizing is half of what a step costs outside the model. Prompts that are asked for together go to the tokenizer
+    together, which spreads them over the processor's cores; equal ones, which the rollouts of a group produce, are
+    encoded once. Templates that put the message unchanged between two fixed texts are rendered once, others every
+    time.
     """
 
     def __init__(self, tokenizer: Any, remember: int = 4096) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self.remember = tokenizer, remember
         self.ends = self._fixed_ends()
-        self.encode = functools.lru_cache(remember)(self._encode)
+        self.known: dict[str, tuple[int, ...]] = {}
+        """Ids of the last prompts, oldest first."""
 
     def __call__(self, prompt: str) -> tuple[int, ...]:
         """The prompt as token ids."""
-        return self.encode(prompt)
+        return self.many([prompt])[0]
+
+    def many(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The token ids of every prompt."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self.known]
+        if new:
+            texts = [self._render(prompt) if self.ends is None else prompt.join(self.ends) for prompt in new]
+            encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)[
+                "input_ids"
+            ]
+            self.known.update(zip(new, map(tuple, encoded)))
+        found = [self.known[prompt] for prompt in prompts]
+        for prompt in list(self.known)[: max(0, len(self.known) - self.remember)]:
+            del self.known[prompt]
+        return found
 
     def _fixed_ends(self) -> tuple[str, str] | None:
         """What the template puts before and after the message; None when the message itself is changed."""
@@ -40,7 +56,3 @@ class Encoder:
             [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
         )
         return text
-
-    def _encode(self, prompt: str) -> tuple[int, ...]:
-        text = self._render(prompt) if self.ends is None else prompt.join(self.ends)
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))

@@ -48,7 +48,7 @@ class EndpointPolicy:
         self.timeout, self.attempts = timeout, attempts
         self.executor = ThreadPoolExecutor(concurrency, "hgpo-endpoint")
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         """The server has the tokenizer; prompts are not measured here."""
         return ()
 

@@ -49,7 +49,7 @@ class Reply:
 class Policy(Protocol):
     """Anything that can act."""
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as token ids, chat template included; empty for policies without tokens."""
         ...
 

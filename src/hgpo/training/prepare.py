@@ -15,7 +15,6 @@ from ..agent import Job
 from ..envs.registry import BUILT_IN
 from ..errors import BadSetting
 from ..policies.acting import ActingPolicy, RandomActor
-from ..policies.hf import HFPolicy, Sampling
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
 from .config import Config
@@ -56,8 +55,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         f"{len(demonstrations.steps)} steps to clone"
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
-    policy = HFPolicy(model, tokenizer, Sampling())
-    rows = as_rows(demonstrations.steps, policy.encode, tokenizer)
+    rows = as_rows(demonstrations.steps, tokenizer)
     loss = 0.0
     for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
         loss = latest if math.isfinite(latest) else loss

@@ -15,6 +15,7 @@ import torch
 from ..agent import Job
 from ..errors import BadSetting
 from ..policies.acting import ActingPolicy
+from ..policies.encoding import Encoder
 from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, micro_batches, tensors
 from .config import Config
@@ -78,18 +79,13 @@ def demonstrate(
     )
 
 
-def as_rows(
-    steps: Sequence[Demonstration], encode: Callable[[str], Sequence[int]], tokenizer: Any
-) -> list[TrainRow]:
+def as_rows(steps: Sequence[Demonstration], tokenizer: Any) -> list[TrainRow]:
     """Tokenised steps; every reply ends with the end token."""
+    prompts = Encoder(tokenizer).many([step.prompt for step in steps])
+    replies = tokenizer([step.reply for step in steps], add_special_tokens=False)["input_ids"]
     return [
-        TrainRow(
-            list(encode(step.prompt)),
-            [*tokenizer.encode(step.reply, add_special_tokens=False), tokenizer.eos_token_id],
-            (),
-            1.0,
-        )
-        for step in steps
+        TrainRow(list(prompt), [*reply, tokenizer.eos_token_id], (), 1.0)
+        for prompt, reply in zip(prompts, replies)
     ]
 
 

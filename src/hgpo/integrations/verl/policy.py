@@ -37,7 +37,7 @@ class ServerPolicy:
         self.fields: dict[int, dict[str, Any]] = {}
         """By step: what the server said beside the tokens (which weights it sampled from)."""
 
-    def encode(self, prompt: str) -> Sequence[int]:
+    async def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as the local trainer tokenises it."""
         return self.encoder(prompt)
 
