@@ -1,4 +1,4 @@
-"""Tables and picture of the recorded study in results.json.
+"""Tables and picture of a recorded study.
 
 python experiments/alfworld/plot.py                       # prints the tables, writes docs/images/alfworld-study.png
 python experiments/alfworld/plot.py my/results.json --picture curves.png
@@ -7,117 +7,133 @@ python experiments/alfworld/plot.py my/results.json --picture curves.png
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hgpo.evaluation.statistics import over_runs
+from hgpo.evaluation.statistics import between_arms, over_runs
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"grpo": "GRPO", "gigpo": "GiGPO", "hgpo": "HGPO, published settings", "hgpo_lambda": "HGPO-lambda"}
 PHASES = ("rollout", "generate", "estimate", "update", "eval")
-
-
-def around(values: list[float], sign: str = "") -> str:
-    """Mean and half width of the 95% interval over training seeds, in points."""
-    found = over_runs([100 * value for value in values])
-    half = found["high"] - found["mean"]
-    return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
+WINDOW = 5
+Run = dict[str, Any]
+Arms = dict[str, dict[int, Run]]
+"""Runs by estimator and seed."""
+Reading = dict[str, dict[int, float]]
+"""One number of every run, in percent, by estimator and seed."""
 
 
 def studies(study: dict[str, Any]) -> list[tuple[int, float]]:
     """The history lengths and learning rates that runs were made with: each pair is a comparison of its own."""
-    return sorted({(run["history_length"], run["config"]["update"]["lr"]) for run in study["runs"]})
-
-
-def arms(
-    runs: list[dict[str, Any]], history: int, rate: float, split: str | None = None
-) -> dict[str, dict[int, dict[str, Any]]]:
-    """Runs by estimator and seed, in the order of NAMES; with `split` those evaluated on it."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for name in NAMES:
-        members = {
-            run["seed"]: run
-            for run in runs
-            if (run["estimator"], run["history_length"], run["config"]["update"]["lr"])
-            == (name, history, rate)
-            and (split is None or split in run["evaluations"])
-        }
-        if members:
-            found[name] = members
-    return found
-
-
-def success_table(study: dict[str, Any], history: int, rate: float, split: str) -> None:
-    """Success after training, gain over the warm start, and the difference to GRPO seed by seed."""
-    found = arms(study["runs"], history, rate, split)
-    if not found:
-        return
-    start = study["warm"][f"warm-k{history}"]["evaluations"][split]["success"]
-    tasks = study["warm"][f"warm-k{history}"]["evaluations"][split]["panel"]["tasks"]
-    print(f"\nK = {history}, learning rate {rate:g}, {split}, {tasks} games, warm start {start:.1%}\n")
-    print(
-        "| estimator | seeds | iterations | success, % | gain, points | minus GRPO, points | beyond seed noise |"
+    return sorted(
+        {(run["history_length"], run["config"]["update"]["lr"]) for run in study["runs"] if played(run)}
     )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    base = {seed: run["evaluations"][split]["success"] for seed, run in found.get("grpo", {}).items()}
-    for name, members in found.items():
-        values = {seed: run["evaluations"][split]["success"] for seed, run in members.items()}
-        gaps = [value - base[seed] for seed, value in values.items() if seed in base]
-        versus, clear = "", ""
-        if name != "grpo" and gaps:
-            versus = around(gaps, "+")
-            test = over_runs(gaps)
-            clear = "one seed" if len(gaps) < 2 else ("yes" if test["low"] > 0 or test["high"] < 0 else "no")
-        print(
-            f"| {NAMES[name]} | {', '.join(map(str, values))} "
-            f"| {', '.join(sorted({str(len(run['curve']) - 1) for run in members.values()}))} "
-            f"| {around(list(values.values()))} "
-            f"| {around([value - start for value in values.values()], '+')} | {versus} | {clear} |"
-        )
 
 
-def played(run: dict[str, Any]) -> list[float]:
+def played(run: Run) -> list[float]:
     """Success while training, iteration by iteration."""
     return [row["success"] for row in run["curve"] if row["iteration"] > 0]
 
 
-def whole(found: dict[str, dict[int, dict[str, Any]]]) -> dict[str, dict[int, list[float]]]:
-    """The curves of all but those runs that were stopped early, which would cut the others short."""
+def arms(study: dict[str, Any], history: int, rate: float) -> Arms:
+    """The runs of one comparison, in the order of NAMES."""
+    found: Arms = {}
+    for name in NAMES:
+        for run in study["runs"]:
+            same = (run["estimator"], run["history_length"], run["config"]["update"]["lr"])
+            if same == (name, history, rate) and played(run):
+                found.setdefault(name, {})[run["seed"]] = run
+    return found
+
+
+def readings(found: Arms) -> dict[str, Reading]:
+    """What the runs can be compared by: every panel and temperature, and the last iterations of training."""
+    panels = {panel for members in found.values() for run in members.values() for panel in run["evaluations"]}
+    # As trained before as published; the nearer panel first.
+    result = {
+        panel: {
+            name: {
+                seed: 100 * run["evaluations"][panel]["success"]
+                for seed, run in members.items()
+                if panel in run["evaluations"]
+            }
+            for name, members in found.items()
+        }
+        for panel in sorted(panels, key=lambda panel: (-float(panel.split()[-1]), panel))
+    }
+    # A run that was stopped early would cut the others short.
     longest = max(len(played(run)) for members in found.values() for run in members.values())
-    kept = {
+    curves = {
         name: {seed: played(run) for seed, run in members.items() if 3 * len(played(run)) > 2 * longest}
         for name, members in found.items()
     }
-    return {name: curves for name, curves in kept.items() if curves}
-
-
-def training_table(study: dict[str, Any], history: int, rate: float, window: int = 5) -> None:
-    """Success while training over the last iterations that the runs share; a seed's runs play the same tasks."""
-    kept = whole(arms(study["runs"], history, rate))
-    shared = min(len(curve) for members in kept.values() for curve in members.values())
-    window = min(window, shared)
-    print(
-        f"\nK = {history}, learning rate {rate:g}: success on training games at temperature 1, iterations "
-        f"{shared - window + 1} to {shared}\n"
-    )
-    print("| estimator | by seed, % | minus GRPO, points by seed |")
-    print("| --- | --- | --- |")
-    means = {
-        name: {seed: 100 * float(np.mean(curve[shared - window : shared])) for seed, curve in members.items()}
-        for name, members in kept.items()
+    shared = min(len(curve) for members in curves.values() for curve in members.values())
+    last = f"training games, iterations {max(1, shared - WINDOW + 1)} to {shared}"
+    result[last] = {
+        name: {seed: 100 * float(np.mean(curve[:shared][-WINDOW:])) for seed, curve in members.items()}
+        for name, members in curves.items()
     }
-    for name, values in means.items():
-        shown = ", ".join(f"{seed}: {value:.1f}" for seed, value in values.items())
-        gaps = {
-            seed: value - means["grpo"][seed]
-            for seed, value in values.items()
-            if seed in means.get("grpo", {})
-        }
-        versus = ", ".join(f"{seed}: {gap:+.1f}" for seed, gap in gaps.items()) if name != "grpo" else ""
-        print(f"| {NAMES[name]} | {shown} | {versus} |")
+    return result
+
+
+def around(values: list[float], sign: str = "") -> str:
+    """Mean and half width of the 95% interval over training seeds."""
+    if not values:
+        return ""
+    found = over_runs(values)
+    half = found["high"] - found["mean"]
+    return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
+
+
+def success_table(study: dict[str, Any], history: int, rate: float) -> None:
+    """Success of the warm start and of every estimator: mean and interval over seeds, then seed by seed."""
+    found = arms(study, history, rate)
+    lengths = sorted({len(played(run)) for members in found.values() for run in members.values()})
+    columns = readings(found)
+    warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
+    print(f"\nK = {history}, learning rate {rate:g}, {', '.join(map(str, lengths))} iterations: success, %\n")
+    print("| | " + " | ".join(columns) + " |")
+    print("| --- |" + " --- |" * len(columns))
+    start = [f"{100 * warm[column]['success']:.1f}" if column in warm else "" for column in columns]
+    print("| warm start | " + " | ".join(start) + " |")
+    for name in found:
+        cells = []
+        for column in columns.values():
+            values = column[name]
+            by_seed = ", ".join(f"{seed}: {value:.1f}" for seed, value in values.items())
+            cells.append(f"{around(list(values.values()))} ({by_seed})" if values else "")
+        print(f"| {NAMES[name]} | " + " | ".join(cells) + " |")
+
+
+def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
+    """Differences seed by seed: their interval, and the one from the noise of all estimators together."""
+    found = arms(study, history, rate)
+    columns = readings(found)
+    print("\nDifferences, points. First interval: the pair's own, over seeds; second: from the noise of all")
+    print("estimators together. **Bold**: beyond both.\n")
+    print("| | " + " | ".join(columns) + " |")
+    print("| --- |" + " --- |" * len(columns))
+    for one, other in itertools.combinations(found, 2):
+        cells = [difference(column, one, other) for column in columns.values()]
+        print(f"| {NAMES[other].split(',')[0]} - {NAMES[one].split(',')[0]} | " + " | ".join(cells) + " |")
+
+
+def difference(column: Reading, one: str, other: str) -> str:
+    """`other` minus `one` with both intervals, bold when zero is in neither."""
+    gaps = [column[other][seed] - value for seed, value in column[one].items() if seed in column[other]]
+    if len(gaps) < 2:
+        return around(gaps, "+")
+    mean, half = float(np.mean(gaps)), over_runs(gaps)["high"] - float(np.mean(gaps))
+    seeds = sorted(set.intersection(*(set(values) for values in column.values())))
+    common = (
+        between_arms([[values[seed] for seed in seeds] for values in column.values()]) if seeds else np.nan
+    )
+    shown = f"{mean:+.1f} ± {half:.1f}" + ("" if np.isnan(common) else f" / {common:.1f}")
+    return f"**{shown}**" if abs(mean) > half and abs(mean) > common else shown
 
 
 def phase_table(study: dict[str, Any]) -> None:
@@ -132,30 +148,51 @@ def phase_table(study: dict[str, Any]) -> None:
     )
 
 
-def picture(study: dict[str, Any], path: Path) -> None:
-    """Success while training (mean over seeds of the last four iterations; thin: single seeds) per estimator."""
+def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> None:
+    """Success while training, a panel per seed; below it success in evaluation, a panel per reading."""
     from matplotlib.figure import Figure
 
-    panels = studies(study)
-    figure = Figure(figsize=(3.9 * len(panels) + 1.5, 4), layout="constrained")
-    for axes, (history, rate) in zip(np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), panels):
-        for name, members in whole(arms(study["runs"], history, rate)).items():
-            curves = []
-            for values in (100 * np.array(curve) for curve in members.values()):
-                curves.append([np.mean(values[max(0, at - 3) : at + 1]) for at in range(len(values))])
-            length = min(map(len, curves))
-            x = np.arange(1, length + 1)
-            mean = np.mean([curve[:length] for curve in curves], 0)
-            (line,) = axes.plot(x, mean, label=NAMES[name], color=f"C{list(NAMES).index(name)}", linewidth=2)
-            for curve in curves:
-                axes.plot(x, curve[:length], color=line.get_color(), alpha=0.25, linewidth=1)
-        axes.set_title(f"K = {history}, learning rate {rate:g}", fontsize=10)
+    found = arms(study, history, rate)
+    seeds = sorted({seed for members in found.values() for seed in members})
+    columns = {name: column for name, column in readings(found).items() if not name.startswith("training")}
+    warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
+    colours = {name: f"C{place}" for place, name in enumerate(NAMES)}
+    rows = 2 if columns else 1
+    figure = Figure(figsize=(11, 3.4 * rows), layout="constrained")
+    top = figure.subfigures(rows, 1) if columns else [figure]
+    curves = np.atleast_1d(top[0].subplots(1, len(seeds), sharey=True))
+    for axes, seed in zip(curves, seeds):
+        for name, members in found.items():
+            if seed in members:
+                values = 100 * np.array(played(members[seed]))
+                smooth = [np.mean(values[max(0, at - WINDOW + 1) : at + 1]) for at in range(len(values))]
+                axes.plot(range(1, len(values) + 1), smooth, color=colours[name], linewidth=2)
+                axes.plot(range(1, len(values) + 1), values, color=colours[name], alpha=0.25, linewidth=0.8)
+        axes.set_title(f"seed {seed}", fontsize=10)
         axes.set_xlabel("iteration")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-        axes.set_ylabel("success on training games, temperature 1, %")
-        axes.label_outer()
-    figure.savefig(path, dpi=110)
+    curves[0].set_ylabel("success while training, %")
+    if columns:
+        dots = np.atleast_1d(top[1].subplots(1, len(columns), sharey=True))
+        for axes, (title, column) in zip(dots, columns.items()):
+            for place, name in enumerate(found):
+                values = list(column[name].values())
+                axes.plot([place] * len(values), values, "o", color=colours[name], alpha=0.5, markersize=5)
+                axes.hlines(np.mean(values), place - 0.3, place + 0.3, color=colours[name], linewidth=2.5)
+            if title in warm:
+                axes.axhline(100 * warm[title]["success"], color="grey", linestyle=":", label="warm start")
+            axes.set_title(title, fontsize=10)
+            axes.set_xticks(
+                range(len(found)), [NAMES[name].split(",")[0] for name in found], rotation=20, fontsize=8
+            )
+            axes.grid(alpha=0.3, axis="y")
+        dots[0].set_ylabel("success in evaluation, %")
+        dots[0].legend(fontsize=8, loc="lower right")
+    lines = [curves[0].plot([], [], color=colours[name], linewidth=2)[0] for name in found]
+    figure.legend(
+        lines, [NAMES[name] for name in found], loc="outside upper center", ncols=len(found), fontsize=9
+    )
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:
@@ -164,16 +201,19 @@ def main() -> None:
     )
     parser.add_argument("results", nargs="?", type=Path, default=HERE / "results.json")
     parser.add_argument(
-        "--picture", type=Path, default=HERE.parents[1] / "docs" / "images" / "alfworld-study.png"
+        "--picture",
+        type=Path,
+        default=HERE.parents[1] / "docs" / "images" / "alfworld-study.png",
+        help="of the comparison with the most runs",
     )
     args = parser.parse_args()
     study = json.loads(args.results.read_text())
     for history, rate in studies(study):
-        for split in study["warm"][f"warm-k{history}"]["evaluations"]:
-            success_table(study, history, rate, split)
-        training_table(study, history, rate)
+        success_table(study, history, rate)
+        difference_table(study, history, rate)
     phase_table(study)
-    picture(study, args.picture)
+    largest = max(studies(study), key=lambda key: sum(map(len, arms(study, *key).values())))
+    picture(study, *largest, args.picture)
 
 
 if __name__ == "__main__":

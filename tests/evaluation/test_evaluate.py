@@ -11,7 +11,7 @@ import pytest
 
 from hgpo.cli import main
 from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
-from hgpo.evaluation import evaluate, over_runs, over_tasks, wilson
+from hgpo.evaluation import between_arms, evaluate, over_runs, over_tasks, wilson
 from hgpo.evaluation.compare import compare, table_text, write_html
 from hgpo.evaluation.panels import Panel, spread
 from hgpo.evaluation.targets import find_target
@@ -173,3 +173,21 @@ def test_statistics() -> None:
     assert high == pytest.approx(0.79, abs=0.02)
     assert over_tasks(table) == over_tasks(table), "seeded"
     assert over_tasks(np.ones((2, 20)))[0] < 1.0, "agreement is not certainty"
+
+
+def test_noise_between_arms() -> None:
+    """Two arms: the paired interval; what is common to a seed or an arm does not count as noise."""
+    table = np.array([[0.1, 0.5, 0.3], [0.4, 0.6, 0.7]])
+    gaps = over_runs((table[1] - table[0]).tolist())
+    assert between_arms(table.tolist()) == pytest.approx(gaps["high"] - gaps["mean"])
+    shifted = table + np.array([[1.0], [5.0]]) + np.array([[0.0, 3.0, -2.0]])
+    assert between_arms(shifted.tolist()) == pytest.approx(between_arms(table.tolist()))
+    assert np.isnan(between_arms([[1.0], [2.0]]))
+
+
+def test_noise_between_arms_covers_the_truth() -> None:
+    """Of 2,000 draws of four equal arms and three seeds about one in twenty shows a difference that is not there."""
+    random = np.random.default_rng(5)
+    tables = random.normal(size=(2000, 4, 3)) + random.normal(size=(2000, 1, 3))
+    beyond = np.mean([abs(one[0].mean() - one[3].mean()) > between_arms(one.tolist()) for one in tables])
+    assert 0.035 < beyond < 0.065

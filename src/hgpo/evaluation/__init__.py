@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .panels import Panel
-from .statistics import over_runs, over_tasks, wilson
+from .statistics import between_arms, over_runs, over_tasks, wilson
 
 
 def evaluate(path: str, **options: Any) -> dict[str, Any]:
@@ -15,4 +15,4 @@ def evaluate(path: str, **options: Any) -> dict[str, Any]:
     return start(path, **options)
 
 
-__all__ = ["Panel", "evaluate", "over_runs", "over_tasks", "wilson"]
+__all__ = ["Panel", "between_arms", "evaluate", "over_runs", "over_tasks", "wilson"]

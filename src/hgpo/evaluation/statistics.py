@@ -38,6 +38,28 @@ def over_runs(values: Sequence[float]) -> dict[str, float]:
     return {"runs": float(len(data)), "mean": mean, "std": std, "low": mean - half, "high": mean + half}
 
 
+def between_arms(table: Sequence[Sequence[float]]) -> float:
+    """Half width of the 95% interval of a difference of two rows' means in `table` [arms, seeds].
+
+    A value is taken as the sum of its arm's effect, its seed's effect (the runs of a seed play the same tasks) and
+    noise of one size for all arms, estimated from what the two effects leave over: with few seeds a pair's own
+    deviation is a matter of luck.
+
+        residual(a, s) = x(a, s) - mean of a - mean of s + mean of all
+        half = t(d) sqrt(sum of residual^2 / d) sqrt(2 / seeds),  d = (arms - 1) (seeds - 1)
+
+    >>> round(between_arms([[1.0, 2.0, 3.0], [2.0, 3.0, 4.5]]), 3)
+    0.717
+    """
+    data = np.asarray(table, dtype=float)
+    arms, seeds = data.shape
+    degrees = (arms - 1) * (seeds - 1)
+    if degrees < 1:
+        return math.nan
+    left = data - data.mean(1, keepdims=True) - data.mean(0, keepdims=True) + data.mean()
+    return t95(degrees) * math.sqrt(float((left**2).sum()) / degrees) * math.sqrt(2 / seeds)
+
+
 def wilson(successes: float, count: int) -> tuple[float, float]:
     """95% Wilson interval of a proportion.
 
