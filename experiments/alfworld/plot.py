@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +96,32 @@ def success_table(study: dict[str, Any], history: int, rate: float) -> None:
     lengths = sorted({len(played(run)) for members in found.values() for run in members.values()})
     columns = readings(found)
     warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
-    print(f"\nK = {history}, learning rate {rate:g}, {', '.join(map(str, lengths))} iterations: success, %\n")
-    print("| | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
     start = [f"{100 * warm[column]['success']:.1f}" if column in warm else "" for column in columns]
-    print("| warm start | " + " | ".join(start) + " |")
+    print(f"\nK = {history}, learning rate {rate:g}, {', '.join(map(str, lengths))} iterations: success, %\n")
+    heading(columns)
+    print(line("warm start", start))
     for name in found:
-        cells = []
-        for column in columns.values():
-            values = column[name]
-            by_seed = ", ".join(f"{seed}: {value:.1f}" for seed, value in values.items())
-            cells.append(f"{around(list(values.values()))} ({by_seed})" if values else "")
-        print(f"| {NAMES[name]} | " + " | ".join(cells) + " |")
+        print(line(NAMES[name], [around(list(column[name].values())) for column in columns.values()]))
+    print("\nSeed by seed:\n")
+    heading(columns)
+    for name in found:
+        cells = [
+            ", ".join(f"{seed}: {value:.1f}" for seed, value in column[name].items())
+            for column in columns.values()
+        ]
+        print(line(NAMES[name], cells))
+
+
+def heading(columns: Iterable[str]) -> None:
+    """The first two lines of a table."""
+    titles = list(columns)
+    print(line("", titles))
+    print("| --- |" + " --- |" * len(titles))
+
+
+def line(name: str, cells: Iterable[str]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join([name, *cells])} |".replace("|  |", "| |")
 
 
 def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
@@ -115,11 +130,10 @@ def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
     columns = readings(found)
     print("\nDifferences, points. First interval: the pair's own, over seeds; second: from the noise of all")
     print("estimators together. **Bold**: beyond both.\n")
-    print("| | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
+    heading(columns)
     for one, other in itertools.combinations(found, 2):
         cells = [difference(column, one, other) for column in columns.values()]
-        print(f"| {NAMES[other].split(',')[0]} - {NAMES[one].split(',')[0]} | " + " | ".join(cells) + " |")
+        print(line(f"{NAMES[other].split(',')[0]} - {NAMES[one].split(',')[0]}", cells))
 
 
 def difference(column: Reading, one: str, other: str) -> str:

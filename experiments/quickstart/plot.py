@@ -1,10 +1,12 @@
 """Table and picture of the recorded study in results.json.
 
 python experiments/quickstart/plot.py            # prints the table, writes docs/images/quickstart-study.png
+python experiments/quickstart/plot.py my/results.json --picture curves.png
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -28,7 +30,15 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def main() -> None:
-    study = json.loads((HERE / "results.json").read_text())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="?", type=Path, default=HERE / "results.json")
+    parser.add_argument(
+        "--picture", type=Path, default=HERE.parents[1] / "docs" / "images" / "quickstart-study.png"
+    )
+    args = parser.parse_args()
+    study = json.loads(args.results.read_text())
     curves = {
         arm: np.array(
             [[value for _, value in run["evaluated"]] for run in study["runs"] if run["arm"] == arm]
@@ -65,7 +75,7 @@ def main() -> None:
     axes.set_title(f"Quick start, mean of {len(curves['grpo'])} seeds (thin: single seeds)", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.savefig(HERE.parents[1] / "docs" / "images" / "quickstart-study.png", dpi=110)
+    figure.savefig(args.picture, dpi=110)
 
 
 if __name__ == "__main__":
