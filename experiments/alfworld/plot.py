@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hgpo.evaluation.statistics import between_arms, over_runs
+from hgpo.evaluation.differences import differences
+from hgpo.evaluation.statistics import over_runs
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"grpo": "GRPO", "gigpo": "GiGPO", "hgpo": "HGPO, published settings", "hgpo_lambda": "HGPO-lambda"}
@@ -25,7 +26,7 @@ Run = dict[str, Any]
 Arms = dict[str, dict[int, Run]]
 """Runs by estimator and seed."""
 Reading = dict[str, dict[int, float]]
-"""One number of every run, in percent, by estimator and seed."""
+"""One number of every run by estimator and seed."""
 
 
 def studies(study: dict[str, Any]) -> list[tuple[int, float]]:
@@ -58,7 +59,7 @@ def readings(found: Arms) -> dict[str, Reading]:
     result = {
         panel: {
             name: {
-                seed: 100 * run["evaluations"][panel]["success"]
+                seed: run["evaluations"][panel]["success"]
                 for seed, run in members.items()
                 if panel in run["evaluations"]
             }
@@ -75,19 +76,19 @@ def readings(found: Arms) -> dict[str, Reading]:
     shared = min(len(curve) for members in curves.values() for curve in members.values())
     last = f"training games, iterations {max(1, shared - WINDOW + 1)} to {shared}"
     result[last] = {
-        name: {seed: 100 * float(np.mean(curve[:shared][-WINDOW:])) for seed, curve in members.items()}
+        name: {seed: float(np.mean(curve[:shared][-WINDOW:])) for seed, curve in members.items()}
         for name, members in curves.items()
     }
     return result
 
 
-def around(values: list[float], sign: str = "") -> str:
-    """Mean and half width of the 95% interval over training seeds."""
+def around(values: list[float]) -> str:
+    """Mean and half width of the 95% interval over training seeds, in percent."""
     if not values:
         return ""
-    found = over_runs(values)
+    found = over_runs([100 * value for value in values])
     half = found["high"] - found["mean"]
-    return f"{found['mean']:{sign}.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
+    return f"{found['mean']:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
 
 
 def success_table(study: dict[str, Any], history: int, rate: float) -> None:
@@ -106,7 +107,7 @@ def success_table(study: dict[str, Any], history: int, rate: float) -> None:
     heading(columns)
     for name in found:
         cells = [
-            ", ".join(f"{seed}: {value:.1f}" for seed, value in column[name].items())
+            ", ".join(f"{seed}: {100 * value:.1f}" for seed, value in column[name].items())
             for column in columns.values()
         ]
         print(line(NAMES[name], cells))
@@ -132,22 +133,16 @@ def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
     print("estimators together. **Bold**: beyond both.\n")
     heading(columns)
     for one, other in itertools.combinations(found, 2):
-        cells = [difference(column, one, other) for column in columns.values()]
+        cells = [cell(column, one, other) for column in columns.values()]
         print(line(f"{NAMES[other].split(',')[0]} - {NAMES[one].split(',')[0]}", cells))
 
 
-def difference(column: Reading, one: str, other: str) -> str:
+def cell(column: Reading, one: str, other: str) -> str:
     """`other` minus `one` with both intervals, bold when zero is in neither."""
-    gaps = [column[other][seed] - value for seed, value in column[one].items() if seed in column[other]]
-    if len(gaps) < 2:
-        return around(gaps, "+")
-    mean, half = float(np.mean(gaps)), over_runs(gaps)["high"] - float(np.mean(gaps))
-    seeds = sorted(set.intersection(*(set(values) for values in column.values())))
-    common = (
-        between_arms([[values[seed] for seed in seeds] for values in column.values()]) if seeds else np.nan
-    )
-    shown = f"{mean:+.1f} ± {half:.1f}" + ("" if np.isnan(common) else f" / {common:.1f}")
-    return f"**{shown}**" if abs(mean) > half and abs(mean) > common else shown
+    for found in differences(column):
+        if (found.one, found.other) == (one, other):
+            return f"**{found.points()}**" if found.clear else found.points()
+    return ""
 
 
 def phase_table(study: dict[str, Any]) -> None:
@@ -190,7 +185,7 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
         dots = np.atleast_1d(top[1].subplots(1, len(columns), sharey=True))
         for axes, (title, column) in zip(dots, columns.items()):
             for place, name in enumerate(found):
-                values = list(column[name].values())
+                values = [100 * value for value in column[name].values()]
                 axes.plot([place] * len(values), values, "o", color=colours[name], alpha=0.5, markersize=5)
                 axes.hlines(np.mean(values), place - 0.3, place + 0.3, color=colours[name], linewidth=2.5)
             if title in warm:

@@ -1,11 +1,11 @@
-"""Runs side by side: one group per setting, intervals over its training seeds, never across panels."""
+"""Runs side by side: one group per setting, intervals over its training seeds, differences, never across panels."""
 
 from __future__ import annotations
 
 import html
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 
 from ..errors import BadFile, UnknownName
 from ..files import atomic_path, write_text
+from .differences import differences
 from .panels import same_panel
 from .statistics import over_runs, t95
 
+NOISE = "± the pair's own 95% interval / the same from the noise of all settings"
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
 
@@ -26,6 +28,7 @@ class Curve:
     run: str
     group: str
     """Runs that differ only in their seed share it."""
+    seed: int
     iterations: tuple[int, ...]
     success: tuple[float, ...]
     digest: str
@@ -51,6 +54,7 @@ def read_curve(run: Path, split: str) -> Curve:
     return Curve(
         str(run),
         name + "\x00" + json.dumps(same, sort_keys=True),
+        int(config.get("seed", 0)),
         tuple(int(point[0]) for point in points),
         tuple(float(point[1]) for point in points),
         digest,
@@ -70,9 +74,12 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
         members.setdefault(curve.group, []).append(curve)
     groups = []
     used: dict[str, int] = {}
+    readings: dict[str, dict[int, float]] = {}
     for key, found in members.items():
         name = key.partition("\x00")[0]
         used[name] = used.get(name, 0) + 1
+        title = name if used[name] == 1 else f"{name} ({used[name]})"
+        readings[title] = {one.seed: one.success[-1] for one in found}
         shared = sorted(set.intersection(*(set(one.iterations) for one in found)))
         table = np.array(
             [[dict(zip(one.iterations, one.success))[iteration] for iteration in shared] for one in found]
@@ -82,17 +89,25 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
             half = t95(len(found) - 1) * table.std(axis=0, ddof=1) / len(found) ** 0.5
         groups.append(
             {
-                "name": name if used[name] == 1 else f"{name} ({used[name]})",
+                "name": title,
                 "runs": [one.run for one in found],
                 "iterations": shared,
                 "mean": table.mean(axis=0).tolist(),
                 "half_width": [None if np.isnan(value) else float(value) for value in half],
-                "start": over_runs([one.success[0] for one in found]),
-                "last": over_runs([one.success[-1] for one in found]),
-                "area": over_runs(table.mean(axis=1).tolist()),
+                "start": _plain(over_runs([one.success[0] for one in found])),
+                "last": _plain(over_runs([one.success[-1] for one in found])),
+                "area": _plain(over_runs(table.mean(axis=1).tolist())),
             }
         )
-    return {"split": split, "panel": curves[0].digest, "groups": groups}
+    pairs = [
+        _plain(asdict(one)) | {"points": one.points(), "clear": one.clear} for one in differences(readings)
+    ]
+    return {"split": split, "panel": curves[0].digest, "groups": groups, "differences": pairs}
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """NaN is not JSON: what is not known is None."""
+    return {key: None if value != value else value for key, value in values.items()}
 
 
 def table_text(result: dict[str, Any]) -> str:
@@ -102,12 +117,18 @@ def table_text(result: dict[str, Any]) -> str:
     ]
     for group in result["groups"]:
         last = group["last"]
-        known = last["low"] == last["low"]
-        interval = f"[{last['low']:.1%}, {last['high']:.1%}]" if known else "one run"
+        interval = "one run" if last["low"] is None else f"[{last['low']:.1%}, {last['high']:.1%}]"
         lines.append(
             f"{group['name']:<52} {len(group['runs']):>4}  {group['start']['mean']:>6.1%}  {last['mean']:>6.1%}  "
             f"{interval:>16}  {group['area']['mean']:>10.1%}"
         )
+    if result["differences"]:
+        lines += ["", f"last, seed by seed, in points: {NOISE}"]
+    for pair in result["differences"]:
+        verdict = (
+            "beyond the noise" if pair["clear"] else ("within the noise" if pair["seeds"] > 1 else "one seed")
+        )
+        lines.append(f"{pair['other']} - {pair['one']}: {pair['points']}  {verdict}")
     return "\n".join(lines)
 
 
@@ -143,6 +164,16 @@ def write_html(result: dict[str, Any], path: Path) -> None:
         f"<td>{_interval(group['last'])}</td><td>{group['area']['mean']:.1%}</td></tr>"
         for group, colour in zip(result["groups"], COLOURS * 9)
     )
+    pairs = "".join(
+        f"<tr><td>{html.escape(pair['other'])} - {html.escape(pair['one'])}</td><td>{pair['seeds']}</td>"
+        f"<td>{pair['points']}</td><td>{'yes' if pair['clear'] else 'no'}</td></tr>"
+        for pair in result["differences"]
+    )
+    if pairs:
+        pairs = (
+            f"<h2>Differences</h2><p>Last evaluation, seed by seed, in points: {html.escape(NOISE)}.</p><table><tr>"
+            f"<th>settings</th><th>seeds</th><th>difference</th><th>beyond the noise</th></tr>{pairs}</table>"
+        )
     write_text(
         path,
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>hgpo compare</title>"
@@ -151,12 +182,12 @@ def write_html(result: dict[str, Any], path: Path) -> None:
         "text-align:left}svg{width:100%;height:auto}</style>"
         f"<h1>Success on {html.escape(result['split'])}</h1><p>Panel {result['panel']}. Intervals: 95%, "
         "Student's t over training seeds.</p><table><tr><th>setting</th><th>runs</th><th>start</th><th>last</th>"
-        f"<th>95% interval</th><th>mean of the curve</th></tr>{rows}</table>{_svg(result)}</html>\n",
+        f"<th>95% interval</th><th>mean of the curve</th></tr>{rows}</table>{_svg(result)}{pairs}</html>\n",
     )
 
 
-def _interval(part: dict[str, float]) -> str:
-    return f"{part['low']:.1%} to {part['high']:.1%}" if part["low"] == part["low"] else "one run"
+def _interval(part: dict[str, float | None]) -> str:
+    return "one run" if part["low"] is None else f"{part['low']:.1%} to {part['high']:.1%}"
 
 
 def _svg(result: dict[str, Any]) -> str:
