@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,21 @@ import torch
 
 from ..errors import BadFile, BadSetting, NotFinite
 from ..estimate import Computed, arrange, compute
-from ..evaluation.evaluate import make_panel, run_panel
+from ..evaluation.evaluate import make_panel
 from ..evaluation.panels import Panel
 from ..files import write_text
 from ..penalty import MUCH, penalty_share
-from ..policies.hf import HFPolicy, Sampling, fast_decoder
 from ..steps import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
 from .config import Config, experiment_name
 from .distributed import World
 from .learner import Learner
-from .measures import iteration_measures, panel_measures, plain
+from .measures import iteration_measures, plain
 from .memory import memory_explained
 from .model import load_model, pick_device
 from .phases import Phases
+from .player import Player
 from .prepare import makes_start, prepare, start_folder
 from .provenance import provenance
 from .reporting import finish, write_rollouts
@@ -41,7 +40,7 @@ from .rollout import roll_out
 from .selection import train_rows
 from .settings import as_dict, estimator_settings, read_config
 from .stage import Stage
-from .stopping import Stop, StoppablePolicy, StopRequested
+from .stopping import Stop, StopRequested
 from .tracking import Metrics, Screen, Trackers
 
 
@@ -170,7 +169,7 @@ class _Run:
         if self.world.first:
             self.metrics.rewind(state.iteration if saved else -1)
         self.before = state.seconds
-        self.decoder = fast_decoder(self.learner.actor, self.tokenizer, config.agent.max_response_tokens)
+        self.player = Player(self.learner.actor, self.tokenizer, config, self.stage, self.world, self.stop)
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
@@ -221,7 +220,7 @@ class _Run:
         """Play, estimate, update, perhaps evaluate."""
         config, number = self.config, state.iteration + 1
         phases = Phases()
-        policy = self._policy(config.rollout.temperature)
+        policy = self.player.policy(config.rollout.temperature)
         done = [0]
 
         def played(_: Any) -> None:
@@ -246,8 +245,7 @@ class _Run:
                 if self.world.first:
                     batch.with_columns(advantage=result.advantages).write(path)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
-            if self.decoder is not None:
-                self.decoder.refresh(self.learner.actor)
+            self.player.refresh()
         phases.end("update")
         if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             write_rollouts(
@@ -287,30 +285,9 @@ class _Run:
             )
         return share
 
-    def _policy(self, temperature: float) -> HFPolicy:
-        config = self.config
-        executor = ThreadPoolExecutor(1, "hgpo-policy") if self.stage.blocking else None
-        sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
-        return StoppablePolicy(
-            self.learner.actor, self.tokenizer, sampling, executor, self.decoder, self._check
-        )
-
-    def _check(self) -> None:
-        # With several processes all must stop at the same place: the end of the iteration.
-        if self.world.size == 1:
-            self.stop.check()
-
     def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
         """Success on every panel; the first split decides which iteration is best."""
-        values: dict[str, float] = {}
-        if self.world.first:
-            for split, panel in self.panels.items():
-                self.screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
-                policy = self._policy(self.config.eval.temperature)
-                warmth = self.config.eval.temperature
-                found = run_panel(self.stage, policy, panel, [self.config.eval.seed], warmth)
-                values |= panel_measures(split, found.episodes[0])
-        values = self.world.gather(values)[0]
+        values = self.player.evaluate(self.panels, self.screen)
         if values:
             success = values[f"eval/{self.config.eval.splits[0]}/success"]
             if success > state.best_success:
