@@ -129,11 +129,15 @@ def test_other_shapes_are_left_to_transformers() -> None:
 
 
 def test_prompts_prefilled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the prompts are cut into parts, the replies are the same."""
+    """However the prompts are cut into parts, the replies are the same; the parts are padded less."""
     model = tiny("Qwen2")
-    whole = Decoder(model, [STOP], 8).sample(prompts(), list(range(11)), 1.0)
+    one_part, parts = Decoder(model, [STOP], 8), Decoder(model, [STOP], 8)
+    whole = one_part.sample(prompts(), list(range(11)), 1.0)
+    distinct = {tuple(prompt) for prompt in prompts()}
+    assert one_part.padded == len(distinct) * max(map(len, distinct)) - sum(map(len, distinct))
     monkeypatch.setattr("hgpo.policies.decoder.PREFILL_TOKENS", 40)
-    parted = Decoder(model, [STOP], 8).sample(prompts(), list(range(11)), 1.0)
+    parted = parts.sample(prompts(), list(range(11)), 1.0)
+    assert 0 < parts.padded < one_part.padded
     assert [one.ids for one in parted] == [one.ids for one in whole]
     for one, other in zip(parted, whole):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)

@@ -78,6 +78,8 @@ class Decoder:
         self.max_new_tokens = max_new_tokens
         self.cache: torch.Tensor | None = None
         self.slots: dict[int, Slots] = {}
+        self.padded = 0
+        """Positions that prefills have padded so far."""
 
     def refresh(self, model: Any) -> None:
         """Copy the model's present weights, adapters merged, into the same memory as before."""
@@ -211,6 +213,7 @@ class Decoder:
         logits = torch.zeros((len(slots.tokens), len(weights.head)), dtype=weights.dtype, device=self.device)
         for part in _parts(sorted(owners, key=len)):
             count, width = len(part), len(part[-1])
+            self.padded += count * width - sum(map(len, part))
             ids = np.zeros((count, width), dtype=np.int64)
             for place, prompt in enumerate(part):
                 ids[place, : len(prompt)] = prompt

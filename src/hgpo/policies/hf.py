@@ -82,14 +82,17 @@ class HFPolicy(BatchedPolicy):
         return [replies[index] for index in range(len(requests))]
 
     def _sample(self, requests: Sequence[Request]) -> list[Reply]:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), 0 if self.decoder is None else self.decoder.padded
         sampled = self._replies([r.prompt_ids for r in requests], [r.seed for r in requests])
         self.counters.seconds += time.perf_counter() - start
         lengths = [len(request.prompt_ids) for request in requests]
         self.counters.requests += len(requests)
         self.counters.batches += 1
         self.counters.prompt_tokens += sum(lengths)
-        self.counters.padded_tokens += len(lengths) * max(lengths) - sum(lengths)
+        if self.decoder is None:
+            self.counters.padded_tokens += len(lengths) * max(lengths) - sum(lengths)
+        else:
+            self.counters.padded_tokens += self.decoder.padded - before
         self.counters.new_tokens += sum(len(one.ids) for one in sampled)
         texts = self.tokenizer.batch_decode([one.ids for one in sampled], skip_special_tokens=True)
         return [
