@@ -11,8 +11,12 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
-def hgpo(words: list[str], log: Path, **variables: str) -> int:
-    """Run one `hgpo` command of this checkout, its output appended to `log`; `variables` join the environment."""
+def hgpo(words: list[str], log: Path, attempts: int = 1, **variables: str) -> int:
+    """Run one `hgpo` command of this checkout, its output appended to `log`; `variables` join the environment.
+
+    A command that fails is run again until it has had its `attempts`: side by side on one card, a moment without
+    memory ends what would have gone on a moment later.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
     with open(log, "a") as out:
@@ -26,6 +30,8 @@ def hgpo(words: list[str], log: Path, **variables: str) -> int:
         )
     if done.returncode:
         print(f"{log} failed ({done.returncode}):\n{log.read_text()[-800:]}", flush=True)
+        if attempts > 1:
+            return hgpo(words, log, attempts - 1, **variables)
     return done.returncode
 
 

@@ -58,3 +58,22 @@ def test_runs_that_never_began_are_left_out(tmp_path: Path) -> None:
     study["runs"].append({**study["runs"][0], "history_length": 4, "curve": [], "evaluations": {}})
     (tmp_path / "more.json").write_text(json.dumps(study))
     assert rows(run("alfworld/plot.py", tmp_path / "more.json", "--picture", tmp_path / "b.png")) == whole
+
+
+def test_a_failed_command_has_a_second_attempt(tmp_path: Path) -> None:
+    """The study trains on a card it shares; a run that failed goes on from its checkpoint."""
+    log = tmp_path / "log.txt"
+    words = [
+        "-c",
+        f"import commands, pathlib; print(commands.hgpo(['no-such-verb'], pathlib.Path({str(log)!r}), 2))",
+    ]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT / "experiments",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "2"
+    assert log.read_text().count("$ hgpo no-such-verb") == 2

@@ -85,7 +85,7 @@ class Study:
             "--max-minutes",
             f"{left:.2f}",
         ]
-        code = hgpo(words, folder / "log.txt")
+        code = hgpo(words, folder / "log.txt", attempts=2)
         if not code:
             result = json.loads((folder / "results.json").read_text())
             print(
@@ -112,7 +112,8 @@ class Study:
                     continue
                 words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--temperature", warmth]
                 words += ["--logs", str(logs), f"env.data={self.args.data}"]
-                failed = max(failed, hgpo(words, self.out / "logs" / f"eval-{name}-{split}-{warmth}.txt"))
+                log = self.out / "logs" / f"eval-{name}-{split}-{warmth}.txt"
+                failed = max(failed, hgpo(words, log, attempts=2))
         return failed
 
     def both(self, name: str) -> int:
