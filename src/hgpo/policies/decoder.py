@@ -85,6 +85,11 @@ class Decoder:
         """Copy the model's present weights, adapters merged, into the same memory as before."""
         self.weights.fill(model)
 
+    def drop(self) -> None:
+        """Free the cache and what was recorded for it; both come back when needed."""
+        self.slots.clear()
+        self.cache = None
+
     # Sampling
 
     def sample(
@@ -145,8 +150,7 @@ class Decoder:
 
     def _make_cache(self, rows: int, width: int) -> torch.Tensor:
         """An empty cache; the one before goes first, for there may be no room for both."""
-        self.slots.clear()
-        self.cache = None
+        self.drop()
         weights = self.weights
         shape = (len(weights.layers), rows, 2 * weights.kv_heads, width, weights.head_size)
         return torch.zeros(shape, dtype=weights.dtype, device=self.device)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import BadSetting
 from .batched import BatchedPolicy
+from .budget import Budget
 from .decoder import Decoder, supported
 from .protocol import Reply, Request
 from .sampling import Sampled, sample
@@ -24,7 +25,8 @@ class Sampling:
     max_new_tokens: int = 512
     """Limit of each reply."""
     batch_tokens: int = 65536
-    """At most this many token positions (prompt and reply, padding included) are in flight at once."""
+    """At most this many token positions (prompt and reply, padding included) are in flight at once; fewer when
+    the device has no memory for them."""
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
@@ -62,24 +64,31 @@ class HFPolicy(BatchedPolicy):
         self.decoder = decoder
         self.stop_ids = stop_ids(model, tokenizer)
         self.counters = Counters()
+        self.budget = Budget(sampling.batch_tokens, "rollout.batch_tokens")
 
     def answer(self, requests: Sequence[Request]) -> list[Reply]:
         """Answer all requests, in batches of similar length within the token budget."""
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt_ids))
         replies: dict[int, Reply] = {}
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order):
-                width = len(requests[order[end]].prompt_ids) + self.sampling.max_new_tokens
-                if (end + 1 - start) * width > self.sampling.batch_tokens:
-                    break
-                end += 1
-            chunk = order[start:end]
-            for index, reply in zip(chunk, self._sample([requests[i] for i in chunk])):
-                replies[index] = reply
-            start = end
+        while len(replies) < len(order):
+            rest = order[len(replies) :]
+            replies |= self.budget.spend(lambda: self._first(requests, rest), self._clean)  # noqa: B023
         return [replies[index] for index in range(len(requests))]
+
+    def _first(self, requests: Sequence[Request], rest: Sequence[int]) -> dict[int, Reply]:
+        """Replies to as many of the requests numbered `rest`, shortest first, as the budget holds."""
+        end = 1
+        while end < len(rest):
+            width = len(requests[rest[end]].prompt_ids) + self.sampling.max_new_tokens
+            if (end + 1) * width > self.budget.tokens:
+                break
+            end += 1
+        chunk = rest[:end]
+        return dict(zip(chunk, self._sample([requests[index] for index in chunk])))
+
+    def _clean(self) -> None:
+        if self.decoder is not None:
+            self.decoder.drop()
 
     def _sample(self, requests: Sequence[Request]) -> list[Reply]:
         start, before = time.perf_counter(), 0 if self.decoder is None else self.decoder.padded

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ..errors import BadFile, NotFinite
+from ..policies.budget import Budget
 from .batching import TrainRow, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
@@ -18,6 +20,8 @@ from .kernels import quicken
 from .loss import Objective, loss_sum, token_logprobs
 from .masters import Masters
 from .model import autocast, base_weights, with_lora
+
+T = TypeVar("T")
 
 
 class Learner:
@@ -84,6 +88,7 @@ class Learner:
             fused=True if world.device.type == "cuda" else None,
         )
         self.updates = 0
+        self.budget = Budget(update.micro_tokens, "update.micro_tokens")
 
     def update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
         """Run all optimiser steps of one iteration and return its metrics.
@@ -106,9 +111,7 @@ class Learner:
                 epoch=epoch,
             )
             for part in parts:
-                heard = self._heard(rows, part.tolist())
-                shares = share_out(rows, heard, settings.micro_tokens, self.world.size)
-                metrics = self._step(rows, part.tolist(), heard, shares[self.world.rank])
+                metrics, shares = self._within_memory(functools.partial(self._step, rows, part.tolist()))
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
@@ -131,7 +134,10 @@ class Learner:
 
     def recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
         """The rows with log-probabilities of the trained model in place of the sampler's."""
-        shares = share_out(rows, range(len(rows)), self.config.update.micro_tokens, self.world.size)
+        return self._within_memory(functools.partial(self._recompute, rows))
+
+    def _recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
+        shares = share_out(rows, range(len(rows)), self.budget.tokens, self.world.size)
         mine: dict[str, list[float]] = {}
         for batch in shares[self.world.rank]:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
@@ -141,6 +147,15 @@ class Learner:
                 mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
         found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
         return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
+
+    def _within_memory(self, work: Callable[[], T]) -> T:
+        """Do what changes no weight before its end, in smaller passes when the device is full.
+
+        Several processes pass through the model together; none can go back alone.
+        """
+        if self.world.size > 1:
+            return work()
+        return self.budget.spend(work, lambda: self.model.zero_grad(set_to_none=True))
 
     def _heard(self, rows: Sequence[TrainRow], part: Sequence[int]) -> list[int]:
         """Those of the rows numbered `part` that have a say in the gradient.
@@ -162,14 +177,14 @@ class Learner:
         self,
         rows: Sequence[TrainRow],
         part: Sequence[int],
-        heard: Sequence[int],
-        batches: Sequence[Sequence[int]],
-    ) -> dict[str, float]:
-        """One optimiser step over the rows numbered `part`; of those `heard` this process runs `batches`."""
+    ) -> tuple[dict[str, float], list[list[list[int]]]]:
+        """One optimiser step over the rows numbered `part`: its metrics and the passes of every process."""
+        heard = self._heard(rows, part)
+        shares = share_out(rows, heard, self.budget.tokens, self.world.size)
         normaliser = self._weight(rows, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for batch in batches:
+        for batch in shares[self.world.rank]:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
             with autocast(self.compute, self.world.device):
                 logs, entropy = token_logprobs(
@@ -200,15 +215,15 @@ class Learner:
                 f"Not finite: {bad}. Training stopped before the weights were changed. Lower update.lr, or check "
                 "the rewards in the dumped batch."
             )
-        self.updates += 1
         warmup = self.config.update.warmup
-        rate = self.config.update.lr * min(1.0, self.updates / warmup if warmup else 1.0)
+        rate = self.config.update.lr * min(1.0, (self.updates + 1) / warmup if warmup else 1.0)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        self.updates += 1
         if self.masters is not None:
             self.masters.publish()
-        return metrics
+        return metrics, shares
 
     def _reference(self, batch: Any) -> torch.Tensor | None:
         if self.objective.kl_coef <= 0:

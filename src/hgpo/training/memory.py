@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from ..errors import OutOfMemory
+from ..policies.budget import out_of_memory
 
 
 @contextlib.contextmanager
@@ -14,8 +15,7 @@ def memory_explained() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        # By name: evaluating a scripted policy or a server does not need torch at all.
-        if type(error).__name__ != "OutOfMemoryError":
+        if not out_of_memory(error):
             raise
         # torch goes on to list every process on the card.
         raise OutOfMemory(". ".join(str(error).split(". ")[:2]).rstrip(".") + ".") from error

@@ -5,6 +5,7 @@ A model made on the spot also gets its tokenizer here, from the words of the epi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from ..agent import Job
 from ..errors import BadSetting
 from ..policies.acting import ActingPolicy
+from ..policies.budget import Budget
 from ..policies.encoding import Encoder
 from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, micro_batches, tensors
@@ -101,6 +103,7 @@ def clone(
         betas=(0.9, 0.98),
         fused=True if device.type == "cuda" else None,
     )
+    budget = Budget(config.update.micro_tokens, "update.micro_tokens")
     per_epoch = -(-len(rows) // settings.batch_rows)
     total, number = per_epoch * settings.epochs, 0
     model.train()
@@ -112,28 +115,44 @@ def clone(
         parts = np.array_split(np.array(order), per_epoch)
         for place in random.permutation(per_epoch):
             part = parts[place].tolist()
-            count = sum(len(rows[i].response_ids) for i in part)
             rise = min(1.0, (number + 1) / max(1, total // 20))
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
-            optimizer.zero_grad(set_to_none=True)
-            value: Any = 0.0
-            words = sum(len(rows[i].prompt_ids) - 1 for i in part)
-            for batch in micro_batches(rows, part, config.update.micro_tokens):
-                tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
-                with autocast(config.model.dtype, device):
-                    replies, prompts = _likelihood(model, tensor, settings.prompt_weight > 0)
-                loss = -replies / count
-                value = value + loss.detach()
-                if prompts is not None:
-                    loss = loss - settings.prompt_weight * prompts / max(1, words)
-                loss.backward()
+            work = functools.partial(_gradients, model, rows, part, config, budget, pad_id, device)
+            value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             number += 1
             # Reading the loss waits for the device, so not at every update.
             yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
     model.eval()
+
+
+def _gradients(
+    model: Any,
+    rows: Sequence[TrainRow],
+    part: Sequence[int],
+    config: Config,
+    budget: Budget,
+    pad_id: int,
+    device: torch.device,
+) -> torch.Tensor:
+    """Leave the gradients of one update, over the rows numbered `part`, in the model; the loss of its replies."""
+    count = sum(len(rows[i].response_ids) for i in part)
+    words = sum(len(rows[i].prompt_ids) - 1 for i in part)
+    weight = config.warm.prompt_weight
+    model.zero_grad(set_to_none=True)
+    value = torch.zeros((), device=device)
+    for batch in micro_batches(rows, part, budget.tokens):
+        tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
+        with autocast(config.model.dtype, device):
+            replies, prompts = _likelihood(model, tensor, weight > 0)
+        loss = -replies / count
+        value = value + loss.detach()
+        if prompts is not None:
+            loss = loss - weight * prompts / max(1, words)
+        loss.backward()
+    return value
 
 
 def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
