@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import functools
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,14 @@ import numpy.typing as npt
 from .columns import FloatArray, IntArray
 from .errors import BadSteps, UnknownName
 from .estimators import ESTIMATORS
-from .estimators.base import Record, Result
-from .metrics import metrics
+from .estimators.base import Estimator, Record, Result
+from .metrics import Tally
 from .settings import build
 from .steps import StepBatch
+from .trajectories import Trajectories
+
+PIECE = 100_000
+"""Steps that are worked on at once where tasks can be taken one after the other."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +53,55 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     >>> estimate(StepBatch.from_rows(rows), "hgpo", depth=0, mode="mean_norm", weight_epsilon=0.0).advantages
     array([-1.,  0.,  1.])
     """
-    return arrange(batch, compute(batch, name, settings))
+    estimator, chosen = choose(name, settings)
+    if len(batch) <= PIECE or not estimator.alone(chosen):
+        return arrange(batch, compute(batch, name, settings))
+    return by_pieces(batch, estimator, chosen)
+
+
+def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate:
+    """The same estimate from one piece of the batch after the other, each of whole tasks.
+
+    The arrays of a piece stay in the processor's cache and their memory is used again, so a step costs the same in a
+    batch of any size.
+    """
+    active, real = real_steps(batch)
+    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
+    levels, labels = np.empty((0, 0), dtype=np.int64), np.empty((0, 1), dtype=np.int64)
+    tallies: list[Tally] = []
+    for piece in pieces(real.trajectories):
+        computed = run(estimator, settings, real.take(piece))
+        result, rows = computed.result, active[piece[computed.rows]]
+        if not tallies:
+            levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
+            labels = np.zeros((len(levels), 1), dtype=np.int64)  # how many are taken, by level
+        advantages[rows], returns[rows] = result.advantages, result.returns
+        levels[:, rows] = np.where(result.levels < 0, -1, result.levels + labels)
+        labels = labels + result.levels.max(axis=1, initial=-1, keepdims=True) + 1
+        tallies.append(Tally.of(computed.record, result))
+    return Estimate(advantages, returns, levels, functools.reduce(operator.add, tallies).metrics())
+
+
+def pieces(trajectories: Trajectories) -> Iterator[IntArray]:
+    """Row numbers in canonical order, cut between tasks once there are `PIECE` of them."""
+    ends = np.append(np.flatnonzero(np.diff(trajectories.task_ids)) + 1, len(trajectories.order))
+    start = 0
+    while start < len(trajectories.order):
+        end = int(ends[min(int(np.searchsorted(ends, start + PIECE)), len(ends) - 1)])
+        yield trajectories.order[start:end]
+        start = end
 
 
 def arrange(batch: StepBatch, computed: Computed) -> Estimate:
     """What was computed, in the order of the rows of `batch`."""
     record, result, rows = computed.record, computed.result, computed.rows
     if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
-        return Estimate(result.advantages, result.returns, result.levels, metrics(record, result))
+        return Estimate(result.advantages, result.returns, result.levels, Tally.of(record, result).metrics())
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
     advantages[rows], returns[rows] = result.advantages, result.returns
     levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
     levels[:, rows] = result.levels
-    return Estimate(advantages, returns, levels, metrics(record, result))
+    return Estimate(advantages, returns, levels, Tally.of(record, result).metrics())
 
 
 @dataclass(frozen=True)
@@ -76,21 +118,37 @@ class Computed:
 
 def compute(batch: StepBatch, name: str, settings: Mapping[str, Any]) -> Computed:
     """Check the settings, leave out padding and run the estimator called `name`."""
+    estimator, chosen = choose(name, settings)
+    active, real = real_steps(batch)
+    computed = run(estimator, chosen, real)
+    return replace(computed, rows=active[computed.rows])
+
+
+def choose(name: str, settings: Mapping[str, Any]) -> tuple[Estimator, Any]:
+    """The estimator called `name` and its settings object."""
     if name not in ESTIMATORS:
         raise UnknownName("estimator", name, ESTIMATORS)
     estimator = ESTIMATORS[name]
-    chosen = build(estimator.settings, settings, f"estimator {name!r}")
+    return estimator, build(estimator.settings, settings, f"estimator {name!r}")
+
+
+def real_steps(batch: StepBatch) -> tuple[IntArray, StepBatch]:
+    """The rows that are not padding: their numbers, and a batch of them."""
     active = np.flatnonzero(~batch.flag("padding"))
     if len(active) == 0:
         raise BadSteps("Every row of the batch is padding; expected at least one real step.")
-    real = batch if len(active) == len(batch) else batch.take(active)
+    return active, batch if len(active) == len(batch) else batch.take(active)
+
+
+def run(estimator: Estimator, settings: Any, real: StepBatch) -> Computed:
+    """Run an estimator on a batch without padding."""
     record = Record.of(real)
     # Overflow shows as a value that is not finite, which is explained below instead of warned about here.
     with np.errstate(over="ignore", invalid="ignore"):
-        result = estimator.compute(record, chosen)
+        result = estimator.compute(record, settings)
         if not np.isfinite(result.advantages.sum()):
             raise BadSteps(
                 "The advantages are not finite because the rewards are too large for float64 arithmetic; "
                 f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
             )
-    return Computed(record, chosen, result, active[record.trajectories.order])
+    return Computed(record, settings, result, record.trajectories.order)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,74 +15,157 @@ BIN_ENDS = np.array([1, 2, 4, 8, 16, 32, 64])
 BIN_NAMES = ("1", "2", "3-4", "5-8", "9-16", "17-32", "33-64", "65+")
 
 
-def metrics(record: Record, result: Result) -> dict[str, float]:
-    """All metrics of one estimate."""
-    advantages = result.advantages
-    found = {
-        "steps": float(len(advantages)),
-        "trajectories": float(record.trajectories.num_trajectories),
-        "tasks": float(np.count_nonzero(np.bincount(record.trajectories.task_ids))),
-        "return/mean": float(result.returns.mean()),
-        "advantage/mean": float(advantages.mean()),
-        "advantage/std": float(advantages.std()),
-        "advantage/abs_mean": float(np.abs(advantages).mean()),
-        "advantage/zero_share": 1.0 - np.count_nonzero(advantages) / len(advantages),
-    }
-    covered = np.zeros(len(advantages), dtype=bool)
-    shallower: LevelValues | None = None
-    for number, level in enumerate(result.level_values):
-        found.update({f"level/{number}/{name}": value for name, value in level_metrics(level).items()})
-        covered[level.rows[level.used]] = True
+@dataclass(frozen=True)
+class LevelTally:
+    """Counts of one level; those of two sets of tasks add up."""
+
+    bins: IntArray
+    """[bins] groups by size."""
+    steps: int
+    shared: int
+    """Groups of two or more."""
+    constant: int
+    """Those among them whose values are all equal."""
+    used: int
+    """Steps that the level says something about."""
+    absolute: float
+    """Sum of |A_k|."""
+    both: int
+    """Steps with a say at this level and the one above."""
+    agreeing: int
+    """Those among them whose two advantages have the same sign."""
+
+    @classmethod
+    def of(cls, level: LevelValues, shallower: LevelValues | None, num_steps: int) -> LevelTally:
+        """Count one level of `num_steps` steps."""
+        sizes = level.groups.sizes
+        shared = sizes > 1
+        both = agreeing = 0
         if shallower is not None:
-            agreement = sign_agreement(shallower, level, len(advantages))
-            found[f"level/{number}/sign_agreement"] = agreement
-        shallower = level
-    if result.level_values:
-        found["context/coverage"] = float(covered.mean())
-        found["context/inconsistency"] = inconsistency(record.trajectories.step, result.levels)
-    return found
+            both, agreeing = signs(shallower, level, num_steps)
+        return cls(
+            bins=np.bincount(np.searchsorted(BIN_ENDS, sizes), minlength=len(BIN_NAMES)),
+            steps=len(level.rows),
+            shared=int(np.count_nonzero(shared)),
+            constant=int(np.count_nonzero(shared & level.groups.constant)),
+            used=int(np.count_nonzero(level.used)),
+            absolute=float(np.abs(level.values).sum()),
+            both=both,
+            agreeing=agreeing,
+        )
+
+    def __add__(self, other: LevelTally) -> LevelTally:
+        return LevelTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    def metrics(self) -> dict[str, float]:
+        """Metrics of the level; shares of steps are among the steps that have it."""
+        found = {f"size/{name}": float(count) for name, count in zip(BIN_NAMES, self.bins)}
+        steps = max(self.steps, 1)
+        return found | {
+            "groups": float(self.bins.sum()),
+            "steps": float(self.steps),
+            "singleton_share": float(self.bins[0]) / steps,
+            "constant_share": self.constant / max(self.shared, 1),
+            "signal_share": self.used / steps,
+            "abs_advantage": self.absolute / steps,
+        }
 
 
-def level_metrics(level: LevelValues) -> dict[str, float]:
-    """Metrics of one level; shares of steps are among the steps that have the level."""
-    sizes = level.groups.sizes
-    num_groups, num_steps = len(sizes), len(level.rows)
-    bins = np.bincount(np.searchsorted(BIN_ENDS, sizes), minlength=len(BIN_NAMES))
-    found = {f"size/{name}": float(count) for name, count in zip(BIN_NAMES, bins)}
-    shared = sizes > 1
-    constant = np.count_nonzero(shared & level.groups.constant)
-    found |= {
-        "groups": float(num_groups),
-        "steps": float(num_steps),
-        "singleton_share": float(bins[0]) / max(num_steps, 1),
-        "constant_share": constant / max(int(np.count_nonzero(shared)), 1),
-        "signal_share": float(np.count_nonzero(level.used)) / max(num_steps, 1),
-        "abs_advantage": float(np.abs(level.values).mean()) if num_steps else 0.0,
-    }
-    return found
+@dataclass(frozen=True)
+class Tally:
+    """Counts and sums of one estimate; those of two sets of tasks add up."""
+
+    steps: int
+    trajectories: int
+    tasks: int
+    returns: float
+    advantages: float
+    spread: float
+    """Sum of squared distances of the advantages from their mean."""
+    absolute: float
+    nonzero: int
+    covered: int
+    """Steps that some level says something about."""
+    pairs: float
+    """Pairs of steps in the same state."""
+    same: float
+    """Those among them whose histories agree."""
+    levels: tuple[LevelTally, ...]
+
+    @classmethod
+    def of(cls, record: Record, result: Result) -> Tally:
+        """Count one estimate."""
+        advantages, count = result.advantages, len(result.advantages)
+        covered = np.zeros(count, dtype=bool)
+        levels, shallower = [], None
+        for level in result.level_values:
+            covered[level.rows[level.used]] = True
+            levels.append(LevelTally.of(level, shallower, count))
+            shallower = level
+        pairs, same = context_pairs(record.trajectories.step, result.levels) if levels else (0.0, 0.0)
+        return cls(
+            steps=count,
+            trajectories=record.trajectories.num_trajectories,
+            tasks=int(np.count_nonzero(np.bincount(record.trajectories.task_ids))),
+            returns=float(result.returns.sum()),
+            advantages=float(advantages.sum()),
+            spread=float(np.square(advantages - advantages.mean()).sum()),
+            absolute=float(np.abs(advantages).sum()),
+            nonzero=int(np.count_nonzero(advantages)),
+            covered=int(np.count_nonzero(covered)),
+            pairs=pairs,
+            same=same,
+            levels=tuple(levels),
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        distance = self.advantages / self.steps - other.advantages / other.steps
+        between = distance * distance * self.steps * other.steps / (self.steps + other.steps)
+        sums = {
+            one.name: getattr(self, one.name) + getattr(other, one.name)
+            for one in fields(self)
+            if one.name not in ("spread", "levels")
+        }
+        levels = tuple(one + two for one, two in zip(self.levels, other.levels))
+        return Tally(**sums, spread=self.spread + other.spread + between, levels=levels)
+
+    def metrics(self) -> dict[str, float]:
+        """All metrics of the estimate."""
+        found = {
+            "steps": float(self.steps),
+            "trajectories": float(self.trajectories),
+            "tasks": float(self.tasks),
+            "return/mean": self.returns / self.steps,
+            "advantage/mean": self.advantages / self.steps,
+            "advantage/std": float(np.sqrt(self.spread / self.steps)),
+            "advantage/abs_mean": self.absolute / self.steps,
+            "advantage/zero_share": 1.0 - self.nonzero / self.steps,
+        }
+        for number, level in enumerate(self.levels):
+            found |= {f"level/{number}/{name}": value for name, value in level.metrics().items()}
+            if number:
+                agreement = level.agreeing / level.both if level.both else 1.0
+                found[f"level/{number}/sign_agreement"] = agreement
+        if self.levels:
+            found["context/coverage"] = self.covered / self.steps
+            found["context/inconsistency"] = 1.0 - self.same / self.pairs if self.pairs else 0.0
+        return found
 
 
-def sign_agreement(shallow: LevelValues, deep: LevelValues, num_steps: int) -> float:
-    """Share of steps with signal at both levels whose two advantages have the same sign; NaN-free: 1 for none."""
+def signs(shallow: LevelValues, deep: LevelValues, num_steps: int) -> tuple[int, int]:
+    """Steps with signal at both levels, and those among them whose two advantages have the same sign."""
     sign = np.zeros(num_steps)
     sign[shallow.rows[shallow.used]] = np.sign(shallow.values[shallow.used])
     both = sign[deep.rows[deep.used]] * np.sign(deep.values[deep.used])
-    counted = np.count_nonzero(both)
-    return float(np.count_nonzero(both > 0)) / counted if counted else 1.0
+    return int(np.count_nonzero(both)), int(np.count_nonzero(both > 0))
 
 
-def inconsistency(step: IntArray, levels: npt.NDArray[np.int64]) -> float:
-    """Share of pairs of steps with the same state whose histories differ, up to the deepest level.
+def context_pairs(step: IntArray, levels: npt.NDArray[np.int64]) -> tuple[float, float]:
+    """Pairs of steps in the same state, and those among them whose histories agree up to the deepest level.
 
     Two steps agree when they share the deepest level, or when both are too early for it, equally far from the
     start, and share the level of their whole history.
     """
-    pairs, agreeing = context_pairs(step, levels)
-    return 1.0 - agreeing / pairs if pairs else 0.0
-
-
-def context_pairs(step: IntArray, levels: npt.NDArray[np.int64]) -> tuple[float, float]:
-    """Pairs of steps in the same state, and those among them whose histories agree as well."""
     deepest = len(levels) - 1
     pairs = _pairs(levels[0])
     if deepest == 0 or pairs == 0:

@@ -74,6 +74,8 @@ class Estimator:
 
     settings: type[Any]
     compute: Callable[[Record, Any], Result]
+    alone: Callable[[Any], bool] = lambda settings: True
+    """Whether, with these settings, what a task's steps get depends on that task alone."""
 
 
 def step_returns(record: Record, gamma: float, invalid_penalty: float, penalty: Penalty) -> FloatArray:
