@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -71,8 +72,8 @@ class HFPolicy(BatchedPolicy):
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt_ids))
         replies: dict[int, Reply] = {}
         while len(replies) < len(order):
-            rest = order[len(replies) :]
-            replies |= self.budget.spend(lambda: self._first(requests, rest), self._clean)  # noqa: B023
+            some = functools.partial(self._first, requests, order[len(replies) :])
+            replies |= self.budget.spend(some, self._clean)
         return [replies[index] for index in range(len(requests))]
 
     def _first(self, requests: Sequence[Request], rest: Sequence[int]) -> dict[int, Reply]:
