@@ -132,17 +132,16 @@ def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
     print("\nDifferences, points. First interval: the pair's own, over seeds; second: from the noise of all")
     print("estimators together. **Bold**: beyond both.\n")
     heading(columns)
-    for one, other in itertools.combinations(found, 2):
-        cells = [cell(column, one, other) for column in columns.values()]
-        print(line(f"{NAMES[other].split(',')[0]} - {NAMES[one].split(',')[0]}", cells))
-
-
-def cell(column: Reading, one: str, other: str) -> str:
-    """`other` minus `one` with both intervals, bold when zero is in neither."""
-    for found in differences(column):
-        if (found.one, found.other) == (one, other):
-            return f"**{found.points()}**" if found.clear else found.points()
-    return ""
+    shown = [
+        {
+            (one.one, one.other): f"**{one.points()}**" if one.clear else one.points()
+            for one in differences(column)
+        }
+        for column in columns.values()
+    ]
+    for pair in itertools.combinations(found, 2):
+        one, other = (NAMES[name].split(",")[0] for name in pair)
+        print(line(f"{other} - {one}", [column.get(pair, "") for column in shown]))
 
 
 def phase_table(study: dict[str, Any]) -> None:

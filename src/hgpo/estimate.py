@@ -55,7 +55,7 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     """
     estimator, chosen = choose(name, settings)
     if len(batch) <= PIECE or not estimator.alone(chosen):
-        return arrange(batch, compute(batch, name, settings))
+        return arrange(batch, whole(batch, estimator, chosen))
     return by_pieces(batch, estimator, chosen)
 
 
@@ -118,9 +118,13 @@ class Computed:
 
 def compute(batch: StepBatch, name: str, settings: Mapping[str, Any]) -> Computed:
     """Check the settings, leave out padding and run the estimator called `name`."""
-    estimator, chosen = choose(name, settings)
+    return whole(batch, *choose(name, settings))
+
+
+def whole(batch: StepBatch, estimator: Estimator, settings: Any) -> Computed:
+    """Leave out padding and run an estimator on all the rest at once."""
     active, real = real_steps(batch)
-    computed = run(estimator, chosen, real)
+    computed = run(estimator, settings, real)
     return replace(computed, rows=active[computed.rows])
 
 

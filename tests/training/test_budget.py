@@ -49,16 +49,32 @@ def test_half_and_half_again() -> None:
 
     def attempt() -> int:
         seen.append(budget.tokens)
+        budget.used = budget.tokens
         if budget.tokens > 30:
             raise torch.OutOfMemoryError("full")
         return budget.tokens
 
-    with pytest.warns(RuntimeWarning, match=r"some\.setting=100; going on with 50\. Set some\.setting=50"):
+    with pytest.warns(RuntimeWarning, match=r"pass of 100 tokens; going on with 50\. Set some\.setting=50"):
         assert budget.spend(attempt, lambda: None) == 25
     assert seen == [100, 50, 25]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert budget.spend(attempt, lambda: None) == 25, "what fitted once is where the next one starts"
+
+
+def test_half_of_what_was_used_not_of_what_was_allowed() -> None:
+    """A budget is often far larger than any pass; halving it would try the same pass again."""
+    budget, seen = Budget(1_000_000, "some.setting"), []
+
+    def attempt() -> None:
+        budget.used = min(120, budget.tokens)
+        seen.append(budget.used)
+        if budget.used > 40:
+            raise torch.OutOfMemoryError("full")
+
+    with pytest.warns(RuntimeWarning, match=r"pass of 120 tokens; going on with 60"):
+        budget.spend(attempt, lambda: None)
+    assert seen == [120, 60, 30]
 
 
 def test_it_gives_up_and_other_errors_pass() -> None:
@@ -80,15 +96,15 @@ def test_it_gives_up_and_other_errors_pass() -> None:
 
 @pytest.mark.parametrize("old_logprobs", ["sampled", "recomputed"])
 def test_an_update_in_smaller_passes(old_logprobs: str) -> None:
-    update = UpdateConfig(updates=2, micro_tokens=512, lr=1e-2, warmup=8, old_logprobs=old_logprobs)
+    update = UpdateConfig(updates=2, micro_tokens=10_000, lr=1e-2, warmup=8, old_logprobs=old_logprobs)
     config = Config(model=SHAPE, update=update)
     free, tight = (Learner(tiny(), config, World(CPU), 0) for _ in range(2))
     tried = crowd(tight.model, 100)
     wanted = free.update(rows(), 0)
-    with pytest.warns(RuntimeWarning, match=r"update\.micro_tokens=512; going on with 256"):
+    with pytest.warns(RuntimeWarning, match=r"going on with \d+\. Set update\.micro_tokens="):
         found = tight.update(rows(), 0)
     assert max(tried) > 100
-    assert tight.budget.tokens <= 128
+    assert tight.budget.tokens <= 100
     assert tight.updates == free.updates == 2
     assert found["grad_norm"] == pytest.approx(wanted["grad_norm"], rel=1e-4)
     assert found["lr"] == wanted["lr"]
@@ -98,7 +114,7 @@ def test_an_update_in_smaller_passes(old_logprobs: str) -> None:
 
 def test_cloning_in_smaller_passes() -> None:
     config = Config(
-        model=SHAPE, update=UpdateConfig(micro_tokens=512), warm=WarmConfig(epochs=2, batch_rows=12)
+        model=SHAPE, update=UpdateConfig(micro_tokens=10_000), warm=WarmConfig(epochs=2, batch_rows=12)
     )
     free, tight = tiny(), tiny()
     crowd(tight, 100)
@@ -118,7 +134,7 @@ def test_sampling_in_smaller_batches() -> None:
     def ask(most: int) -> tuple[list[str], HFPolicy]:
         model = tiny()
         crowd(model, most)
-        policy = HFPolicy(model, tokenizer, Sampling(1.0, 4, 1000))
+        policy = HFPolicy(model, tokenizer, Sampling(1.0, 4, 100_000))
 
         async def one(number: int, prompt: str) -> str:
             ids = await policy.encode(prompt)
@@ -131,7 +147,7 @@ def test_sampling_in_smaller_batches() -> None:
 
     wanted, policy = ask(10**9)
     assert policy.counters.batches == 1
-    with pytest.warns(RuntimeWarning, match=r"rollout\.batch_tokens=1000; going on with 500"):
+    with pytest.warns(RuntimeWarning, match=r"going on with \d+\. Set rollout\.batch_tokens="):
         found, policy = ask(40)
     assert found == wanted
     assert policy.counters.requests == len(asked)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadFile, UnknownName
-from ..files import atomic_path, write_text
+from ..files import atomic_path, plain, write_text
 from .differences import differences
 from .panels import same_panel
 from .statistics import over_runs, t95
@@ -94,20 +94,15 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
                 "iterations": shared,
                 "mean": table.mean(axis=0).tolist(),
                 "half_width": [None if np.isnan(value) else float(value) for value in half],
-                "start": _plain(over_runs([one.success[0] for one in found])),
-                "last": _plain(over_runs([one.success[-1] for one in found])),
-                "area": _plain(over_runs(table.mean(axis=1).tolist())),
+                "start": plain(over_runs([one.success[0] for one in found])),
+                "last": plain(over_runs([one.success[-1] for one in found])),
+                "area": plain(over_runs(table.mean(axis=1).tolist())),
             }
         )
     pairs = [
-        _plain(asdict(one)) | {"points": one.points(), "clear": one.clear} for one in differences(readings)
+        plain(asdict(one)) | {"points": one.points(), "clear": one.clear} for one in differences(readings)
     ]
     return {"split": split, "panel": curves[0].digest, "groups": groups, "differences": pairs}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """NaN is not JSON: what is not known is None."""
-    return {key: None if value != value else value for key, value in values.items()}
 
 
 def table_text(result: dict[str, Any]) -> str:

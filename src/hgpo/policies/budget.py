@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 HALVINGS = 4
-"""A sixteenth of what was set: who has no memory for that either needs other settings, not smaller passes."""
+"""A sixteenth of the first pass that failed: who has no memory for that either needs other settings."""
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -23,12 +23,14 @@ class Budget:
 
     def __init__(self, tokens: int, name: str) -> None:
         self.tokens, self.name = tokens, name
+        self.used = tokens
+        """Positions of the largest pass that is being tried; may be far below what is allowed."""
         self.halvings = 0
 
     def spend(self, attempt: Callable[[], T], clean: Callable[[], None]) -> T:
-        """What `attempt` returns; while the device is full, `clean` up, halve `tokens` and try again.
+        """What `attempt` returns; while the device is full, `clean` up, allow half of what was used and try again.
 
-        `attempt` must read `tokens` anew and be repeatable after `clean`.
+        `attempt` must read `tokens` anew, set `used`, and be repeatable after `clean`.
         """
         while True:
             try:
@@ -40,9 +42,9 @@ class Budget:
             clean()
             release()
             self.halvings += 1
-            before, self.tokens = self.tokens, max(1, self.tokens // 2)
+            self.tokens = max(1, min(self.tokens, self.used) // 2)
             warnings.warn(
-                f"The GPU had no memory for {self.name}={before}; going on with {self.tokens}. Set "
+                f"The GPU had no memory for a pass of {self.used} tokens; going on with {self.tokens}. Set "
                 f"{self.name}={self.tokens} to start with that.",
                 RuntimeWarning,
                 stacklevel=2,

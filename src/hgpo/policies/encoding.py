@@ -38,8 +38,8 @@ class Encoder:
             ]
             self.known.update(zip(new, map(tuple, encoded)))
         found = [self.known[prompt] for prompt in prompts]
-        for prompt in list(self.known)[: max(0, len(self.known) - self.remember)]:
-            del self.known[prompt]
+        while len(self.known) > self.remember:
+            del self.known[next(iter(self.known))]
         return found
 
     def _fixed_ends(self) -> tuple[str, str] | None:

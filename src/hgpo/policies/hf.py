@@ -78,12 +78,11 @@ class HFPolicy(BatchedPolicy):
 
     def _first(self, requests: Sequence[Request], rest: Sequence[int]) -> dict[int, Reply]:
         """Replies to as many of the requests numbered `rest`, shortest first, as the budget holds."""
+        widths = [len(requests[index].prompt_ids) + self.sampling.max_new_tokens for index in rest]
         end = 1
-        while end < len(rest):
-            width = len(requests[rest[end]].prompt_ids) + self.sampling.max_new_tokens
-            if (end + 1) * width > self.budget.tokens:
-                break
+        while end < len(rest) and (end + 1) * widths[end] <= self.budget.tokens:
             end += 1
+        self.budget.used = end * widths[end - 1]
         chunk = rest[:end]
         return dict(zip(chunk, self._sample([requests[index] for index in chunk])))
 

@@ -145,6 +145,11 @@ def tensors(rows: Sequence[TrainRow], pad_id: int, device: Any) -> MicroBatch:
     )
 
 
+def largest_pass(rows: Sequence[TrainRow], batches: Sequence[Sequence[int]]) -> int:
+    """Token positions, padding included, of the largest of the given forward passes."""
+    return max((len(batch) * max(rows[i].length for i in batch) for batch in batches if batch), default=1)
+
+
 def padding_share(rows: Sequence[TrainRow], batches: Sequence[Sequence[int]]) -> tuple[int, int]:
     """(real, all) token positions of the given forward passes."""
     real = everything = 0

@@ -13,7 +13,7 @@ import torch
 
 from ..errors import BadFile, NotFinite
 from ..policies.budget import Budget
-from .batching import TrainRow, minibatches, padding_share, share_out, tensors
+from .batching import TrainRow, largest_pass, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
 from .kernels import quicken
@@ -137,7 +137,7 @@ class Learner:
         return self._within_memory(functools.partial(self._recompute, rows))
 
     def _recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
-        shares = share_out(rows, range(len(rows)), self.budget.tokens, self.world.size)
+        shares = self._shares(rows, range(len(rows)))
         mine: dict[str, list[float]] = {}
         for batch in shares[self.world.rank]:
             tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
@@ -147,6 +147,12 @@ class Learner:
                 mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
         found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
         return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
+
+    def _shares(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[list[list[int]]]:
+        """The passes of every process over the rows numbered `indices`, within the budget."""
+        shares = share_out(rows, indices, self.budget.tokens, self.world.size)
+        self.budget.used = largest_pass(rows, shares[self.world.rank])
+        return shares
 
     def _within_memory(self, work: Callable[[], T]) -> T:
         """Do what changes no weight before its end, in smaller passes when the device is full.
@@ -174,13 +180,11 @@ class Learner:
         return float(sum(len(rows[i].response_ids) for i in part))
 
     def _step(
-        self,
-        rows: Sequence[TrainRow],
-        part: Sequence[int],
+        self, rows: Sequence[TrainRow], part: Sequence[int]
     ) -> tuple[dict[str, float], list[list[list[int]]]]:
         """One optimiser step over the rows numbered `part`: its metrics and the passes of every process."""
         heard = self._heard(rows, part)
-        shares = share_out(rows, heard, self.budget.tokens, self.world.size)
+        shares = self._shares(rows, heard)
         normaliser = self._weight(rows, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,8 +56,3 @@ def panel_measures(split: str, episodes: Sequence[Episode]) -> dict[str, float]:
         "steps": [len(one.steps) for one in episodes],
     }
     return {f"eval/{split}/{name}": float(np.mean(found)) for name, found in values.items()}
-
-
-def plain(value: Any) -> Any:
-    """JSON has no NaN; a metric without a value is null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,7 +20,7 @@ from ..errors import BadFile, BadSetting, NotFinite
 from ..estimate import Computed, arrange, compute
 from ..evaluation.evaluate import make_panel
 from ..evaluation.panels import Panel
-from ..files import write_text
+from ..files import plain, write_text
 from ..penalty import MUCH, penalty_share
 from ..steps import StepBatch
 from . import checkpoint
@@ -28,7 +28,7 @@ from .checkpoint import TrainState
 from .config import Config, experiment_name
 from .distributed import World
 from .learner import Learner
-from .measures import iteration_measures, plain
+from .measures import iteration_measures
 from .memory import memory_explained
 from .model import load_model, pick_device
 from .phases import Phases
@@ -271,7 +271,7 @@ class _Run:
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
             **evaluated,
         }
-        return {key: plain(value) for key, value in row.items()}, state
+        return plain(row), state
 
     def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""

@@ -19,7 +19,7 @@ from ..policies.acting import ActingPolicy
 from ..policies.budget import Budget
 from ..policies.encoding import Encoder
 from ..seeds import derive, generator
-from .batching import MicroBatch, TrainRow, micro_batches, tensors
+from .batching import MicroBatch, TrainRow, largest_pass, micro_batches, tensors
 from .config import Config
 from .loss import token_logprobs
 from .model import autocast
@@ -143,7 +143,9 @@ def _gradients(
     weight = config.warm.prompt_weight
     model.zero_grad(set_to_none=True)
     value = torch.zeros((), device=device)
-    for batch in micro_batches(rows, part, budget.tokens):
+    batches = micro_batches(rows, part, budget.tokens)
+    budget.used = largest_pass(rows, batches)
+    for batch in batches:
         tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
         with autocast(config.model.dtype, device):
             replies, prompts = _likelihood(model, tensor, weight > 0)
