@@ -1,4 +1,4 @@
-"""Fused RMS norms against those of transformers, and which attention a GPU runs."""
+"""Fused RMS norms against those of transformers, which attention a GPU runs, and sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import copy
 import pytest
 import torch
 
-from hgpo.training.kernels import fuse_norms, quicken
+from hgpo.errors import BadSetting
+from hgpo.training.kernels import fixed_order, fuse_norms, quicken
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
@@ -49,3 +50,28 @@ def test_attention_that_plans_for_every_shape_is_off_on_a_gpu() -> None:
         assert not torch.backends.cuda.cudnn_sdp_enabled()
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def modes() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+
+
+def test_a_fixed_order_holds_within_the_block_only() -> None:
+    before = modes()
+    with fixed_order(torch.device("cuda")):
+        assert modes() == (True, False)
+    assert modes() == before
+    with pytest.raises(ValueError, match=r"^mine$"), fixed_order(torch.device("cuda")):
+        raise ValueError("mine")
+    assert modes() == before
+    for device, wanted in (("cpu", True), ("cuda", False)):
+        with fixed_order(torch.device(device), wanted):
+            assert modes() == before
+
+
+def test_a_kernel_without_one_is_named_with_the_setting() -> None:
+    cells = torch.zeros(4)
+    with pytest.raises(BadSetting, match=r"put_.*deterministic=false"), fixed_order(torch.device("cuda")):
+        cells.put_(torch.tensor([0, 0]), torch.ones(2))
+    with pytest.raises(RuntimeError, match=r"^other$"), fixed_order(torch.device("cuda")):
+        raise RuntimeError("other")

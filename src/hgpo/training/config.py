@@ -238,6 +238,8 @@ class Config:
     """How many of the latest checkpoints are kept besides the best one."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:N`."""
+    deterministic: bool = True
+    """Gradients on a GPU are summed in a fixed order, so that the same seed gives the same run, bit for bit."""
     threads: int = 0
     """CPU threads of torch; 0 leaves its choice."""
     name: str = ""

@@ -1,12 +1,17 @@
-"""Which kernels a model runs on a GPU, where the usual choice is a slow one for training on rows of many lengths."""
+"""Which kernels a GPU runs, where the usual ones are slow for rows of many lengths or sum in no fixed order."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from types import MethodType
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+
+from ..errors import BadSetting
 
 KINDS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
 """Classes that compute weight * x / sqrt(mean(x^2) + variance_epsilon), and nothing else."""
@@ -19,6 +24,39 @@ def quicken(model: Any, device: torch.device) -> None:
         # cuDNN's attention plans anew for every shape, and passes over rows of many lengths hardly ever repeat one:
         # the same updates of SmolLM2-135M on an H200 ran at 108,000 tokens/s with it and 208,000 without.
         torch.backends.cuda.enable_cudnn_sdp(False)
+        # Without it torch refuses matrix products in a fixed order; cuBLAS reads it once, at the first of them.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@contextlib.contextmanager
+def fixed_order(device: torch.device, wanted: bool = True) -> Iterator[None]:
+    """Kernels that sum in a fixed order while the block runs, so that seed and settings decide every bit of a weight.
+
+    Only gradients need it: what the passes forward use has a fixed order of its own. A CPU's kernels have one, too.
+
+    Raises:
+        BadSetting: the model needs a kernel of which no such kind exists.
+    """
+    if not wanted or device.type != "cuda":
+        yield
+        return
+    before = torch.get_deterministic_debug_mode()
+    filling = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    # For finding code that reads what it never wrote; it writes all new memory once more.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        yield
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        raise BadSetting(
+            f"This model needs a GPU kernel that sums in no fixed order ({str(error).split(',')[0]}). Set "
+            "deterministic=false; runs with the same seed then differ in the last digits."
+        ) from error
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = filling
+        torch.set_deterministic_debug_mode(before)
 
 
 def fuse_norms(model: Any) -> int:

@@ -16,7 +16,7 @@ from ..policies.budget import Budget
 from .batching import TrainRow, largest_pass, minibatches, padding_share, share_out, tensors
 from .config import Config
 from .distributed import World, full, put, shard
-from .kernels import quicken
+from .kernels import fixed_order, quicken
 from .loss import Objective, loss_sum, token_logprobs
 from .masters import Masters
 from .model import autocast, base_weights, with_lora
@@ -96,6 +96,10 @@ class Learner:
         Raises:
             NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
         """
+        with fixed_order(self.world.device, self.config.deterministic):
+            return self._update(rows, seed)
+
+    def _update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
         settings = self.config.update
         if settings.old_logprobs == "recomputed":
             rows = self.recompute(rows)

@@ -21,6 +21,7 @@ from ..policies.encoding import Encoder
 from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, largest_pass, micro_batches, tensors
 from .config import Config
+from .kernels import fixed_order
 from .loss import token_logprobs
 from .model import autocast
 from .stage import Stage
@@ -119,9 +120,10 @@ def clone(
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
             work = functools.partial(_gradients, model, rows, part, config, budget, pad_id, device)
-            value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            with fixed_order(device, config.deterministic):
+                value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
             number += 1
             # Reading the loss waits for the device, so not at every update.
             yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
