@@ -122,7 +122,7 @@ def heading(columns: Iterable[str]) -> None:
 
 def line(name: str, cells: Iterable[str]) -> str:
     """A line of a table."""
-    return f"| {' | '.join([name, *cells])} |".replace("|  |", "| |")
+    return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in [name, *cells])}|"
 
 
 def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
@@ -185,6 +185,8 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
         for axes, (title, column) in zip(dots, columns.items()):
             for place, name in enumerate(found):
                 values = [100 * value for value in column[name].values()]
+                if not values:
+                    continue
                 axes.plot([place] * len(values), values, "o", color=colours[name], alpha=0.5, markersize=5)
                 axes.hlines(np.mean(values), place - 0.3, place + 0.3, color=colours[name], linewidth=2.5)
             if title in warm:
