@@ -26,7 +26,8 @@ class VllmPolicy(BatchedPolicy):
             from vllm import LLM
         except ImportError as error:
             raise MissingExtra("vllm", "vllm", "The vllm policy") from error
-        self.engine: Any = LLM(model=model, **settings)
+        # By default vLLM reports log-probabilities before the temperature is applied; ours are those sampled from.
+        self.engine: Any = LLM(model=model, **{"logprobs_mode": "processed_logprobs", **settings})
         self.sampling = sampling
         super().__init__(self.engine.get_tokenizer(), ThreadPoolExecutor(1, "hgpo-vllm"))
 
