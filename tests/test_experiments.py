@@ -80,9 +80,15 @@ def test_the_commands_of_the_readme_made_the_recorded_run_again() -> None:
         assert digest[:16] in page
     start = record("alfworld/k4.json")["warm"]["warm-k4"]["evaluations"]
     for panel, found in again["evaluations"].items():
+        split, warmth = panel.split(", temperature ")
+        name = f"{found['panel']['tasks']} {split} games, temperature {float(warmth):g}"
         low, high = (100 * bound for bound in found["success_interval_95"])
-        assert f"| {percent(found)}% | {low:.1f} to {high:.1f} | {percent(start[panel])}% |" in page
-    assert f"gives {percent(again['evaluations']['in-domain, temperature 1.0'])}%" in readme
+        assert f"| {name} | {percent(found)}% | {low:.1f} to {high:.1f} | {percent(start[panel])}% |" in page
+    panel = "in-domain, temperature 1.0"
+    said = (
+        f"{percent(again['evaluations'][panel])}% of the 140 in-domain games ({percent(start[panel])}% before"
+    )
+    assert said in readme
 
 
 def test_the_runs_with_k_4_are_shown_as_recorded() -> None:
@@ -91,15 +97,18 @@ def test_the_runs_with_k_4_are_shown_as_recorded() -> None:
     panels = ("in-domain, temperature 1.0", "out-of-domain, temperature 1.0", "in-domain, temperature 0.4")
     start = study["warm"]["warm-k4"]["evaluations"]
     assert f"| warm start | {' | '.join(percent(start[panel]) for panel in panels)} | |" in page
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for run in study["runs"]:
-        by_name.setdefault(run["estimator"], []).append(run)
-    for name, runs in by_name.items():
-        ends = ", ".join(late(run) for run in sorted(runs, key=lambda run: run["seed"]))
-        cells = " | ".join(
-            percent(runs[0]["evaluations"][panel]) for panel in panels if runs[0]["evaluations"]
-        )
-        assert (f"| {cells} | {ends} |" if name == "hgpo_lambda" else f"| | | | {ends} |") in page
+    named = {
+        "grpo": "GRPO, seeds 1, 2",
+        "gigpo": "GiGPO, seeds 1, 2",
+        "hgpo": "HGPO, published settings, seed 1",
+        "hgpo_lambda": "HGPO-lambda, seed 1",
+    }
+    for name, shown in named.items():
+        runs = sorted((run for run in study["runs"] if run["estimator"] == name), key=lambda run: run["seed"])
+        assert [run["seed"] for run in runs] == ([1, 2] if "seeds" in shown else [1])
+        cells = [percent(runs[0]["evaluations"][panel]) for panel in panels if runs[0]["evaluations"]]
+        start_of_line = f"| {shown} | {' | '.join(cells)} |" if cells else f"| {shown} | | | |"
+        assert f"{start_of_line} {', '.join(map(late, runs))} |" in page
 
 
 def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
@@ -116,24 +125,43 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
         assert ours[section] == run["config"][section]
     for key in ("tasks", "group_size", "temperature", "batch_tokens"):
         assert ours["rollout"][key] == run["config"]["rollout"][key]
-    assert (ours["seed"], ours["eval"]["max_steps"]) == (run["config"]["seed"], 50)
+    assert ours["seed"] == run["config"]["seed"]
+    assert ours["eval"]["max_steps"] == run["config"]["eval"]["max_steps"] == 50
+    assert ours["deterministic"] == run["config"]["deterministic"]
+    words = ["model=qwen", "env.data=games_compact.jsonl.xz", "agent.max_steps=50"]
+    ours, cloned = (
+        as_dict(load("alfworld-qwen2.5-coder-1.5b-lora", words)),
+        study["warm"]["warm-k2"]["config"],
+    )
+    for section in ("agent", "env", "warm"):
+        assert ours[section] == cloned[section]
+    assert ours["update"]["micro_tokens"] == cloned["update"]["micro_tokens"]
+    readme = (ROOT / "README.md").read_text()
+    panel = "in-domain, temperature 1.0"
+    start, end = (percent(one["evaluations"][panel]) for one in (study["warm"]["warm-k2"], run))
+    assert f"{start}% to {end}%" in readme
 
 
 def test_the_webshop_page_shows_what_the_records_say() -> None:
     page = (ROOT / "docs" / "webshop.md").read_text()
     study = record("webshop/results.json")
-    for source in (study["warm"]["warm-k2"], *study["runs"]):
+    names = ("warm start", "GRPO", "HGPO, published settings", "HGPO-lambda")
+    for name, source in zip(names, (study["warm"]["warm-k2"], *study["runs"]), strict=True):
         found = source["evaluations"]["in-domain, temperature 1.0"]
         low, high = (100 * bound for bound in found["success_interval_95"])
-        cells = (
-            f"| {percent(found)} | {low:.1f} to {high:.1f} | {found['score']:.3f} | {found['steps']:.1f} |"
-        )
-        assert (f"{cells} {late(source)} |" if "curve" in source else f"{cells} |") in page
+        cells = f"{percent(found)} | {low:.1f} to {high:.1f} | {found['score']:.3f} | {found['steps']:.1f}"
+        last = f" {late(source)} " if "curve" in source else " "
+        assert f"| {name} | {cells} |{last}|" in page
 
 
 def test_the_speed_of_an_iteration_is_shown_as_recorded() -> None:
     page = (ROOT / "docs" / "gpu.md").read_text()
-    for row in record("alfworld/speed.json")["curve"]:
+    curve = record("alfworld/speed.json")["curve"]
+    total = {key: sum(row[key] for row in curve) for key in curve[0]}
+    assert f"Play takes {total['seconds/rollout'] / total['seconds/generate']:.2f} times" in page
+    rate = total["train/tokens"] / total["seconds/update"]
+    assert f"{round(rate, -3):,.0f} tokens/s over the four iterations, {rate / 232_000:.0%} of" in page
+    for row in curve:
         play, generating, update = (row[f"seconds/{name}"] for name in ("rollout", "generate", "update"))
         times = f"{play:.1f} | {generating:.1f} | {play / generating:.2f} | {update:.1f}"
         assert f"| {row['steps']:,.0f} | {times} | {round(row['train/tokens_per_second'], -3):,.0f} |" in page
@@ -173,3 +201,11 @@ def test_a_failed_command_has_a_second_attempt(tmp_path: Path) -> None:
     )
     assert done.stdout.splitlines()[-1] == "2"
     assert log.read_text().count("$ hgpo no-such-verb") == 2
+
+
+def test_a_picture_of_other_records_leaves_the_documentation_alone(tmp_path: Path) -> None:
+    before = (ROOT / "docs" / "images" / "alfworld-study.png").read_bytes()
+    (tmp_path / "k4.json").write_text(json.dumps(record("alfworld/k4.json")))
+    run("alfworld/plot.py", tmp_path / "k4.json")
+    assert (tmp_path / "k4.png").stat().st_size > 10_000
+    assert (ROOT / "docs" / "images" / "alfworld-study.png").read_bytes() == before

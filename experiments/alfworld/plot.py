@@ -19,6 +19,7 @@ from hgpo.evaluation.differences import differences
 from hgpo.evaluation.statistics import over_runs
 
 HERE = Path(__file__).resolve().parent
+PICTURE = HERE.parents[1] / "docs" / "images" / "alfworld-study.png"
 NAMES = {"grpo": "GRPO", "gigpo": "GiGPO", "hgpo": "HGPO, published settings", "hgpo_lambda": "HGPO-lambda"}
 PHASES = ("rollout", "generate", "estimate", "update", "eval")
 WINDOW = 5
@@ -74,7 +75,7 @@ def readings(found: Arms) -> dict[str, Reading]:
         for name, members in found.items()
     }
     shared = min(len(curve) for members in curves.values() for curve in members.values())
-    last = f"training games, iterations {max(1, shared - WINDOW + 1)} to {shared}"
+    last = f"training tasks, iterations {max(1, shared - WINDOW + 1)} to {shared}"
     result[last] = {
         name: {seed: float(np.mean(curve[:shared][-WINDOW:])) for seed, curve in members.items()}
         for name, members in curves.items()
@@ -211,13 +212,16 @@ def main() -> None:
     )
     parser.add_argument("results", nargs="?", type=Path, default=HERE / "results.json")
     parser.add_argument(
-        "--picture",
-        type=Path,
-        default=HERE.parents[1] / "docs" / "images" / "alfworld-study.png",
-        help="of the comparison with the most runs",
+        "--picture", type=Path, help="of the comparison with the most runs (of other records: beside them)"
     )
     args = parser.parse_args()
+    beside = args.results.with_suffix(".png")
+    args.picture = args.picture or (PICTURE if args.results == HERE / "results.json" else beside)
     study = json.loads(args.results.read_text())
+    if "runs" not in study:
+        parser.error(
+            f"{args.results} holds no study; expected what `run.py collect` writes, such as k4.json."
+        )
     for history, rate in studies(study):
         success_table(study, history, rate)
         difference_table(study, history, rate)

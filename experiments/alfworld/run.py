@@ -4,7 +4,7 @@
         --out results/alfworld --processes 6 iterations=20 eval.every=0 update.micro_tokens=16384
     python experiments/alfworld/run.py warm|train|eval|collect ...          # one stage of it
 
-All runs start from one warm start per history length; `key=value` settings belong to training. A run that has ended is
+All runs start from one warm start per history length; `key=value` settings hold for it, too. A run that has ended is
 evaluated at once on both panels, at two temperatures and under three sampling seeds, while others still train.
 Everything can be stopped and started again with the same command: finished runs and evaluations are kept, unfinished
 runs go on from their checkpoint; `--minutes` ends a slice in good time. `collect` writes results.json (settings,
@@ -30,11 +30,12 @@ from commands import finished, hgpo
 
 SEEDS = "123,456,789"
 CURVE = (
-    "iteration", "success", "return", "episode_length", "steps", "inadmissible_share", "malformed_share", "seconds",
-    "seconds/rollout", "seconds/generate", "seconds/estimate", "seconds/update", "seconds/eval", "prompt_tokens",
-    "response_tokens", "train/rows", "train/tokens", "train/tokens_per_second", "train/padding_share",
-    "train/distinct_prompt_share", "rollout/padding_share", "advantage/zero_share",
-    "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success", "eval/out-of-domain/success",
+    "iteration", "success", "return", "score", "episode_length", "steps", "inadmissible_share", "malformed_share",
+    "seconds", "seconds/rollout", "seconds/generate", "seconds/estimate", "seconds/update", "seconds/eval",
+    "prompt_tokens", "response_tokens", "train/rows", "train/tokens", "train/tokens_per_second",
+    "train/padding_share", "train/distinct_prompt_share", "rollout/padding_share", "advantage/zero_share",
+    "loss/policy", "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success",
+    "eval/out-of-domain/success",
 )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ class Study:
         if (folder / "config.json").is_file():
             return 0
         words = ["sft", self.args.preset, f"env.data={self.args.data}", f"model={self.args.model}"]
-        words += [f"history_length={history}", "--out", str(folder)]
+        words += [f"history_length={history}", *self.args.settings, "--out", str(folder)]
         return hgpo(words, self.out / "logs" / f"{folder.name}.txt")
 
     def train(self, name: str) -> int:
@@ -194,8 +195,8 @@ def without_paths(config: dict[str, Any]) -> dict[str, Any]:
 def evaluations(folder: Path) -> dict[str, Any]:
     """What `hgpo eval` said, by split and temperature, without the machine it ran on."""
     kept = (
-        "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "steps",
-        "episodes", "seconds", "panel", "protocol",
+        "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "score",
+        "steps", "episodes", "seconds", "panel", "protocol",
     )  # fmt: skip
     found = {}
     for path in sorted(folder.glob("*/result_*.json")):
@@ -209,7 +210,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("stage", choices=["all", "warm", "train", "eval", "collect"])
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of all training runs")
+    parser.add_argument(
+        "settings", nargs="*", metavar="key=value", help="settings of the warm start and of all runs"
+    )
     parser.add_argument("--preset", default="alfworld-smollm2")
     parser.add_argument("--data", help="ALFWorld games (see docs/environments.md)")
     parser.add_argument("--model", help="warm: the model to clone into, a folder or hub id")

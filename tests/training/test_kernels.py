@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
+from collections.abc import Iterator
 
 import pytest
 import torch
+import torch._inductor.config
 
 from hgpo.errors import BadSetting
+from hgpo.training.batching import TrainRow
+from hgpo.training.config import Config, ModelConfig, WarmConfig
+from hgpo.training.distributed import World
 from hgpo.training.kernels import fixed_order, fuse_norms, quicken
+from hgpo.training.learner import Learner
+from hgpo.training.model import make_tiny
+from hgpo.training.warm import clone
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
@@ -40,7 +50,8 @@ def test_the_same_logits_and_gradients(kind: str) -> None:
         torch.testing.assert_close(one.grad, other.grad, atol=1e-4, rtol=1e-3, msg=name)
 
 
-def test_attention_that_plans_for_every_shape_is_off_on_a_gpu() -> None:
+def test_attention_that_plans_for_every_shape_is_off_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {})
     before = torch.backends.cuda.cudnn_sdp_enabled()
     try:
         torch.backends.cuda.enable_cudnn_sdp(True)
@@ -48,18 +59,23 @@ def test_attention_that_plans_for_every_shape_is_off_on_a_gpu() -> None:
         assert torch.backends.cuda.cudnn_sdp_enabled()
         quicken(torch.nn.Linear(1, 1), torch.device("cuda"))
         assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
 
 
-def modes() -> tuple[bool, bool]:
-    return torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+def modes() -> tuple[bool, bool, bool]:
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.utils.deterministic.fill_uninitialized_memory,
+        bool(getattr(torch._inductor.config, "deterministic", False)),
+    )
 
 
 def test_a_fixed_order_holds_within_the_block_only() -> None:
     before = modes()
     with fixed_order(torch.device("cuda")):
-        assert modes() == (True, False)
+        assert modes() == (True, False, before[2])
     assert modes() == before
     with pytest.raises(ValueError, match=r"^mine$"), fixed_order(torch.device("cuda")):
         raise ValueError("mine")
@@ -73,5 +89,28 @@ def test_a_kernel_without_one_is_named_with_the_setting() -> None:
     cells = torch.zeros(4)
     with pytest.raises(BadSetting, match=r"put_.*deterministic=false"), fixed_order(torch.device("cuda")):
         cells.put_(torch.tensor([0, 0]), torch.ones(2))
-    with pytest.raises(RuntimeError, match=r"^other$"), fixed_order(torch.device("cuda")):
-        raise RuntimeError("other")
+    message = "cuBLAS is not deterministic, set CUBLAS_WORKSPACE_CONFIG"  # torch's own remedy stays
+    with pytest.raises(RuntimeError, match=f"^{message}$"), fixed_order(torch.device("cuda")):
+        raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_updates_and_cloning_ask_for_a_fixed_order(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    asked: list[bool] = []
+
+    @contextlib.contextmanager
+    def spy(device: torch.device, given: bool = True) -> Iterator[None]:
+        asked.append(given)
+        yield
+
+    monkeypatch.setattr("hgpo.training.learner.fixed_order", spy)
+    monkeypatch.setattr("hgpo.training.warm.fixed_order", spy)
+    shape = ModelConfig(hidden=32, layers=1, heads=2, intermediate=32)
+    settings = Config(model=shape, warm=WarmConfig(epochs=1, batch_rows=2), deterministic=wanted)
+    cpu = torch.device("cpu")
+    rows = [TrainRow([2, 3, 4], [5, 0], [-1.0, -1.0], 1.0) for _ in range(4)]
+    model = make_tiny(shape, 20, 0, seed=3, positions=64)
+    assert len(list(clone(model, rows, settings, 0, cpu))) == 2
+    assert asked == [wanted, wanted]
+    Learner(model, settings, World(cpu), 0).update(rows, 0)
+    assert asked == [wanted] * 3

@@ -55,6 +55,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         f"{len(demonstrations.steps)} steps to clone"
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
+    quicken(model, device)
     rows = as_rows(demonstrations.steps, tokenizer)
     loss = 0.0
     for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
@@ -92,7 +93,6 @@ def _begin(
         model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
         if config.model.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        quicken(model, device)
         return model, tokenizer
     texts = [f"{step.prompt} {step.reply}" for step in demonstrations.steps]
     tokenizer = make_tokenizer(
