@@ -22,7 +22,8 @@ from .columns import Categorical, Encoder, object_array
 from .errors import BadFile, BadSteps, MissingExtra
 from .files import atomic_path
 from .progress import Progress
-from .steps import CHUNK, TEXT, ColumnBuilder, StepBatch
+from .steps import CHUNK, ColumnBuilder, StepBatch
+from .values import TEXT
 
 SCHEMA_VERSION = "1"
 

@@ -29,10 +29,9 @@ import numpy as np
 from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, object_array
 from .errors import BadSteps
 from .trajectories import Trajectories, locate
+from .values import FLAGS, TEXT, convert, convert_plain, defaults, encode, encode_into
 
 REQUIRED = ("task", "trajectory", "step", "observation", "reward")
-TEXT = ("task", "trajectory", "observation")
-FLAGS = {"valid": True, "done": False, "success": False, "padding": False}
 CHUNK = 65_536
 
 
@@ -74,7 +73,7 @@ class StepBatch:
         for name in REQUIRED:
             if name not in columns:
                 raise _missing_column(name, columns)
-        return _checked({name: _convert(name, values) for name, values in columns.items()})
+        return _checked({name: convert(name, values) for name, values in columns.items()})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> StepBatch:
@@ -120,7 +119,7 @@ class StepBatch:
         """A column with its distinct values numbered; each value is hashed once per batch."""
         if name not in self._encoded:
             column = self.column(name)
-            self._encoded[name] = column if isinstance(column, Categorical) else _encode(name, column)
+            self._encoded[name] = column if isinstance(column, Categorical) else encode(name, column)
         return self._encoded[name]
 
     @property
@@ -153,7 +152,7 @@ class StepBatch:
     def with_columns(self, **columns: Any) -> StepBatch:
         """The same steps with more columns, or with some replaced."""
         return StepBatch(
-            {**self._columns, **{name: _convert(name, values) for name, values in columns.items()}}
+            {**self._columns, **{name: convert(name, values) for name, values in columns.items()}}
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -187,14 +186,14 @@ class ColumnBuilder:
     def add_columns(self, chunk: Mapping[str, Sequence[Any]], count: int) -> None:
         """Append a chunk given as columns."""
         for name in self.parts.keys() - chunk.keys():
-            self.parts[name].append(_defaults(name, count))
+            self.parts[name].append(defaults(name, count))
         for name, values in chunk.items():
             if name not in self.parts:
-                self.parts[name] = [_defaults(name, self.count)] if self.count else []
+                self.parts[name] = [defaults(name, self.count)] if self.count else []
             if name in self.encoders:
-                part: np.ndarray[Any, Any] = _encode_into(self.encoders[name], name, values, self.count)
+                part: np.ndarray[Any, Any] = encode_into(self.encoders[name], name, values, self.count)
             else:
-                part = _convert_plain(name, values, self.count)
+                part = convert_plain(name, values, self.count)
             self.parts[name].append(part)
         self.count += count
 
@@ -257,109 +256,3 @@ def _missing_column(name: str, given: Iterable[str]) -> BadSteps:
         f"The steps have no column {name!r}; they have {', '.join(map(str, given)) or 'none'}. "
         f"Add it, or rename yours (the command line takes --columns theirs=ours)."
     )
-
-
-def _defaults(name: str, count: int) -> np.ndarray[Any, Any]:
-    return np.full(count, FLAGS[name]) if name in FLAGS else np.full(count, None, dtype=object)
-
-
-def _convert(name: str, values: Any) -> Column:
-    if isinstance(values, Categorical):
-        return values
-    return _encode(name, values) if name in TEXT else _convert_plain(name, values, 0)
-
-
-def _encode(name: str, values: Any) -> Categorical:
-    encoder = Encoder()
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    codes = _encode_into(encoder, name, values, 0)
-    return Categorical(codes, object_array(list(encoder)))
-
-
-def _encode_into(encoder: Encoder, name: str, values: Sequence[Any], first_row: int) -> IntArray:
-    try:
-        return encoder.encode(values, len(values))
-    except TypeError:
-        for row, value in enumerate(values, start=first_row):
-            try:
-                hash(value)
-            except TypeError:
-                raise BadSteps(
-                    f"Row {row} has a {name} of type {type(value).__name__}, which cannot be hashed; expected "
-                    f"text, a number or a tuple. Turn it into text (for an image: a digest of its bytes) first."
-                ) from None
-        raise
-
-
-def _convert_plain(name: str, values: Any, first_row: int) -> np.ndarray[Any, Any]:
-    if name == "reward":
-        return _rewards(values, first_row)
-    if name == "step":
-        return _step_indices(values, first_row)
-    if name in FLAGS:
-        return _flags(name, values, first_row)
-    if isinstance(values, np.ndarray):
-        return values
-    array = object_array(values)
-    kinds = set(map(type, values))
-    if kinds == {float} or kinds == {int} or kinds == {bool}:
-        try:
-            return np.asarray(values)
-        except OverflowError:  # integers beyond 64 bits stay Python objects
-            return array
-    return array
-
-
-def _rewards(values: Any, first_row: int) -> FloatArray:
-    try:
-        rewards = np.asarray(values, dtype=np.float64)
-        if rewards.ndim != 1:
-            raise ValueError
-    except (TypeError, ValueError):
-        row = _first(values, lambda v: isinstance(v, (int, float, np.number)))
-        raise BadSteps(
-            f"Row {first_row + row} has the reward {values[row]!r} of type {type(values[row]).__name__}; "
-            f"expected a number."
-        ) from None
-    finite = np.isfinite(rewards)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise BadSteps(
-            f"Row {first_row + row} has the reward {values[row]!s}; expected a finite number. Look for a "
-            f"division by zero or a missing value where the reward is made."
-        )
-    return rewards
-
-
-def _step_indices(values: Any, first_row: int) -> IntArray:
-    array = np.asarray(values)
-    if array.ndim == 1 and array.dtype.kind in "iu":
-        return array.astype(np.int64, copy=False)
-    if array.ndim == 1 and array.dtype.kind == "f" and (array == np.floor(array)).all():
-        return array.astype(np.int64)
-    row = _first(values, lambda v: isinstance(v, (int, np.integer)) and not isinstance(v, bool))
-    raise BadSteps(
-        f"Row {first_row + row} has the step {values[row]!r} of type {type(values[row]).__name__}; expected the "
-        f"index of the step in its trajectory, a whole number from 0."
-    )
-
-
-def _flags(name: str, values: Any, first_row: int) -> BoolArray:
-    array = np.asarray(values)
-    if array.ndim == 1 and array.dtype.kind == "b":
-        return array
-    if array.ndim == 1 and array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
-        return array.astype(bool)
-    default = FLAGS[name]
-    if all(v is None or (isinstance(v, (bool, np.bool_, int)) and v in (0, 1)) for v in values):
-        return np.array([default if v is None else bool(v) for v in values], dtype=bool)
-    row = _first(values, lambda v: v is None or v in (0, 1))
-    raise BadSteps(
-        f"Row {first_row + row} has {name}={values[row]!r} of type {type(values[row]).__name__}; "
-        f"expected true or false."
-    )
-
-
-def _first(values: Sequence[Any], good: Any) -> int:
-    return next((row for row, value in enumerate(values) if not good(value)), 0)

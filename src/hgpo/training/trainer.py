@@ -6,7 +6,6 @@ train(load("quickstart"), "runs/quickstart")
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -16,16 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import BadFile, BadSetting, NotFinite
+from ..errors import NotFinite
 from ..estimate import Computed, arrange, compute
 from ..evaluation.evaluate import make_panel
 from ..evaluation.panels import Panel
-from ..files import plain, write_text
+from ..files import plain
 from ..penalty import MUCH, penalty_share
 from ..steps import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
 from .config import Config, experiment_name
+from .description import describe, settings_of
 from .distributed import World
 from .learner import Learner
 from .measures import iteration_measures
@@ -34,11 +34,10 @@ from .model import load_model, pick_device
 from .phases import Phases
 from .player import Player
 from .prepare import makes_start, prepare, start_folder
-from .provenance import provenance
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
 from .selection import train_rows
-from .settings import as_dict, estimator_settings, read_config
+from .settings import as_dict, estimator_settings
 from .stage import Stage
 from .stopping import Stop, StopRequested
 from .tracking import Metrics, Screen, Trackers
@@ -64,16 +63,7 @@ def train(
         stream: where progress goes (standard error by default).
     """
     folder = Path(run)
-    stored = folder / "config.json"
-    if stored.is_file():
-        if not resume:
-            raise BadSetting(
-                f"{folder} already holds a run. Continue it with --resume, or choose another folder with --run."
-            )
-        if config is None:
-            config = read_config(stored)
-    elif config is None:
-        raise BadFile(f"There is no run to resume in {folder}: {stored} is missing.")
+    config = settings_of(folder, config, resume)
     if config.threads:
         torch.set_num_threads(config.threads)
     world = World(pick_device(config.device))
@@ -105,18 +95,17 @@ class _Run:
 
     def go(self) -> dict[str, Any]:
         """The whole run."""
+        config = self.config
         if self.world.first:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._describe()
+            describe(self.folder, self.name, config, self.estimator, self.panels, len(self.tasks))
         self.world.barrier()
         state = self._set_up()
         trackers = Trackers(
-            self.config.track
-            if self.world.first
-            else replace(self.config.track, tensorboard=False, wandb=""),
+            config.track if self.world.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,
             self.name,
-            as_dict(self.config),
+            as_dict(config),
         )
         try:
             state, why = self._loop(state, trackers)
@@ -131,22 +120,11 @@ class _Run:
             "best_iteration": state.best_iteration,
         }
         if self.world.first:
-            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(self.config))
+            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(config))
             result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
         # Leave together: a process that tears its connections down early can bring the others down.
         self.world.barrier()
         return result
-
-    def _describe(self) -> None:
-        content = {
-            "name": self.name,
-            "config": as_dict(self.config),
-            "estimator": {"name": self.config.estimator.name, **self.estimator},
-            "panels": {split: panel.summary() for split, panel in self.panels.items()},
-            "training_tasks": len(self.tasks),
-            **provenance(),
-        }
-        write_text(self.folder / "config.json", json.dumps(content, indent=1) + "\n")
 
     def _set_up(self) -> TrainState:
         """Model, learner and, from the last checkpoint, where they stood."""
