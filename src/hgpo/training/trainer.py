@@ -33,7 +33,7 @@ from .memory import memory_explained
 from .model import load_model, pick_device
 from .phases import Phases
 from .player import Player
-from .prepare import makes_start, prepare, start_folder
+from .prepare import check_start, makes_start, prepare, start_folder
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
 from .selection import train_rows
@@ -64,6 +64,7 @@ def train(
     """
     folder = Path(run)
     config = settings_of(folder, config, resume)
+    check_start(config, folder)
     if config.threads:
         torch.set_num_threads(config.threads)
     world = World(pick_device(config.device))
