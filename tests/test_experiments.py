@@ -63,7 +63,7 @@ def late(run: dict[str, Any]) -> str:
 
 
 def test_the_commands_of_the_readme_made_the_recorded_run_again() -> None:
-    """Two machines: every measure of every iteration is the same but those of time."""
+    """Once in the study, once by hand: every measure of every iteration is the same but those of time."""
     again = record("alfworld/readme.json")
     once = next(run for run in record("alfworld/k4.json")["runs"] if run["run"] == "k4-hgpo_lambda-seed1")
     assert len(once["curve"]) == 21
