@@ -67,6 +67,7 @@ def test_the_commands_of_the_readme_made_the_recorded_run_again() -> None:
     again = record("alfworld/readme.json")
     once = next(run for run in record("alfworld/k4.json")["runs"] if run["run"] == "k4-hgpo_lambda-seed1")
     assert len(once["curve"]) == 21
+    assert once["evaluations"] == again["evaluations"]
     for one, other in zip(once["curve"], again["curve"], strict=True):
         keys = {key for key in {*one, *other} if "second" not in key}
         assert "iteration" in keys

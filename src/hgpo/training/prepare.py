@@ -37,12 +37,6 @@ def makes_start(config: Config) -> bool:
     return config.model.path == "tiny" or config.warm.episodes > 0
 
 
-def check_start(config: Config, run: Path) -> None:
-    """Complain about a model to start from that is not there; a run that has made its start needs none."""
-    if config.model.path != "tiny" and not start_folder(run).is_dir():
-        check_source(config.model.path)
-
-
 def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, screen: Screen) -> Path:
     """Make the starting policy in `folder` unless it is there; returns the folder.
 
@@ -55,8 +49,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
             "model=tiny starts from random weights and needs expert episodes to learn its words and commands "
             "from: set warm.episodes to 100 or more, or give model=PATH."
         )
-    if config.model.path != "tiny":
-        check_source(config.model.path)
+    check_source(config.model.path)
     demonstrations = demonstrate(stage, config, expert(stage), _count(screen, config.warm.episodes))
     screen.say(
         f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "

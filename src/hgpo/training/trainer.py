@@ -30,10 +30,10 @@ from .distributed import World
 from .learner import Learner
 from .measures import iteration_measures
 from .memory import memory_explained
-from .model import load_model, pick_device
+from .model import check_source, load_model, pick_device
 from .phases import Phases
 from .player import Player
-from .prepare import check_start, makes_start, prepare, start_folder
+from .prepare import makes_start, prepare, start_folder
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
 from .selection import train_rows
@@ -64,7 +64,8 @@ def train(
     """
     folder = Path(run)
     config = settings_of(folder, config, resume)
-    check_start(config, folder)
+    if not start_folder(folder).is_dir():  # a run that has made its start needs no other model
+        check_source(config.model.path)
     if config.threads:
         torch.set_num_threads(config.threads)
     world = World(pick_device(config.device))
