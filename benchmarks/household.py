@@ -99,7 +99,7 @@ def native(
     data: str | None, tasks: list[str], scripts: dict[str, list[str]], repeats: int = 5
 ) -> dict[str, float]:
     """Seconds of a first reset, a later reset and a step."""
-    from hgpo.envs.alfworld_games import _open
+    from hgpo.envs.household.alfworld_games import _open
     from hgpo.envs.household.generate import generate
 
     _open.cache_clear()
@@ -183,7 +183,7 @@ def official(python: str, data: str, scripts: dict[str, list[str]]) -> dict[str,
 
 def play_official(data: str, file: Path) -> None:
     """In the official engine's interpreter: play, time, print what was seen."""
-    from hgpo.envs.alfworld_official import OfficialEnv
+    from hgpo.envs.household.alfworld_official import OfficialEnv
 
     scripts: dict[str, list[str]] = json.loads(file.read_text())
     env = OfficialEnv(data)

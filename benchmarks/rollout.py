@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from train import SHAPES, make, matmul_rate, synchronise
 
-from hgpo.agent import Job
-from hgpo.policies.hf import HFPolicy, Sampling, fast_decoder
-from hgpo.policies.protocol import Reply, Request
-from hgpo.training.config import AgentConfig, EnvConfig, ModelConfig
-from hgpo.training.model import load_model
-from hgpo.training.stage import Stage
-from hgpo.training.tokens import make_tokenizer
+from hgpo.config.schema import AgentConfig, EnvConfig, ModelConfig
+from hgpo.config.stage import Stage
+from hgpo.models.load import load_model
+from hgpo.models.tokenizer import make_tokenizer
+from hgpo.play import Job
+from hgpo.play.policy import Reply, Request
+from hgpo.policies.hf.policy import HFPolicy, Sampling, fast_decoder
 
 
 class Timed(HFPolicy):

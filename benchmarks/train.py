@@ -18,11 +18,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from hgpo.training.batching import TrainRow
-from hgpo.training.config import Config, ModelConfig, UpdateConfig
-from hgpo.training.distributed import World
-from hgpo.training.learner import Learner
-from hgpo.training.settings import load
+from hgpo.config.load import load
+from hgpo.config.schema import Config, ModelConfig, UpdateConfig
+from hgpo.learn.batching import TrainRow
+from hgpo.learn.distributed import World
+from hgpo.learn.learner import Learner
 
 SHAPES = {
     "tiny": {},

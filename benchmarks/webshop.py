@@ -116,7 +116,7 @@ def memory() -> dict[str, float]:
 
 
 def _live(data: str | None, store: str | None, environments: int, barrier: Any, results: Any) -> None:
-    import hgpo.envs.webshop.env  # what any worker imports, counted before the catalogue is opened
+    import hgpo.envs.webshop.env
 
     assert hgpo.envs.webshop.env
     before = memory()

@@ -13,10 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = [
     "hgpo",
-    "hgpo.steps",
-    "hgpo.estimate",
+    "hgpo.steps.batch",
+    "hgpo.estimators.estimate",
     "hgpo.progress",
-    "hgpo.explain",
+    "hgpo.estimators.explain",
     "hgpo.inspect.text",
     "hgpo.cli",
 ]

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from hgpo.training import load
-from hgpo.training.settings import as_dict
+from hgpo.config.load import as_dict
+from hgpo.runs import load
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from hgpo import StepBatch
 from hgpo.envs import make
-from hgpo.policies.scripted import scripted
+from hgpo.envs.scripted import scripted
 
 ITERATIONS, TASKS, ROLLOUTS, MEMORY, STEPS = 12, 6, 8, 2, 30
 

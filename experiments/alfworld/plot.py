@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hgpo.evaluation.differences import differences
-from hgpo.evaluation.statistics import over_runs
+from hgpo.runs.differences import differences
+from hgpo.runs.statistics import over_runs
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE.parents[1] / "docs" / "images" / "alfworld-study.png"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hgpo.evaluation.statistics import over_runs
+from hgpo.runs.statistics import over_runs
 
 HERE = Path(__file__).resolve().parent
 NAMES = {

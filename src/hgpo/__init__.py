@@ -4,8 +4,9 @@
 """
 
 from .errors import HgpoError
-from .estimate import Estimate, estimate
-from .steps import StepBatch
+from .estimators.estimate import Estimate, estimate
+from .estimators.explain import explain
+from .steps.batch import StepBatch
 from .version import __version__
 
-__all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate"]
+__all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate", "explain"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hgpo import StepBatch, estimate
-from tests.test_steps import rows_of
+from tests.steps.test_batch import rows_of
 
 
 def hgpo(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hgpo.envs import check_env, make
-from hgpo.envs.alfworld import AlfworldEnv
+from hgpo.envs.household.alfworld import AlfworldEnv
 from hgpo.errors import BadFile, BadSetting, HgpoError, ResetNeeded, UnknownName, UnknownTask
 
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo import StepBatch, estimate
-from hgpo.estimate import Estimate, pieces
-from hgpo.estimators import ESTIMATORS
+from hgpo.estimators.estimate import Estimate, pieces
+from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import build
 from tests.strategies import HGPO_SETTINGS, Rows, step_rows
 
-module = sys.modules["hgpo.estimate"]  # the package has a function of that name
+module = sys.modules["hgpo.estimators.estimate"]  # the package has a function of that name
 common = settings(max_examples=100, deadline=None, derandomize=True)
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hgpo import HgpoError, StepBatch, estimate
-from hgpo.estimators import ESTIMATORS
+from hgpo.estimators.table import ESTIMATORS
 from tests.strategies import HGPO_SETTINGS, Rows, step_rows
 
 common = settings(max_examples=100, deadline=None, derandomize=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hgpo.estimators.returns import discounted_returns
 from hgpo.lab.rollouts import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth, visit_chances
 from hgpo.lab.worlds import WORLDS, make_world, seed_of
-from hgpo.returns import discounted_returns
 
 
 @pytest.mark.parametrize("name", sorted(WORLDS))

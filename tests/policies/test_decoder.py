@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hgpo.policies.decoder import Decoder, bucket, supported  # noqa: E402
-from hgpo.policies.sampling import sample  # noqa: E402
+from hgpo.policies.hf.decoder import Decoder, bucket, supported  # noqa: E402
+from hgpo.policies.hf.sampling import sample  # noqa: E402
 
 VOCABULARY, STOP = 50, 3
 
@@ -135,7 +135,7 @@ def test_prompts_prefilled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = one_part.sample(prompts(), list(range(11)), 1.0)
     distinct = {tuple(prompt) for prompt in prompts()}
     assert one_part.padded == len(distinct) * max(map(len, distinct)) - sum(map(len, distinct))
-    monkeypatch.setattr("hgpo.policies.decoder.PREFILL_TOKENS", 40)
+    monkeypatch.setattr("hgpo.policies.hf.decoder.PREFILL_TOKENS", 40)
     parted = parts.sample(prompts(), list(range(11)), 1.0)
     assert 0 < parts.padded < one_part.padded
     assert [one.ids for one in parted] == [one.ids for one in whole]

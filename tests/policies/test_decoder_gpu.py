@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hgpo.policies.decoder import Decoder  # noqa: E402
-from hgpo.policies.sampling import sample  # noqa: E402
+from hgpo.policies.hf.decoder import Decoder  # noqa: E402
+from hgpo.policies.hf.sampling import sample  # noqa: E402
 
 from .test_decoder import STOP, VOCABULARY, tiny  # noqa: E402
 

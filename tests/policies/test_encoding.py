@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from hgpo.models.tokenizer import make_tokenizer
 from hgpo.policies.encoding import Encoder
-from hgpo.training.tokens import make_tokenizer
 
 PLAIN = (
     "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"

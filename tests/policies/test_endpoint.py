@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hgpo.errors import EndpointFailed
+from hgpo.play.policy import Request
 from hgpo.policies.endpoint import EndpointPolicy
-from hgpo.policies.protocol import Request
 
 
 class Server(ThreadingHTTPServer):

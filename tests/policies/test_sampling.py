@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from hgpo.config.schema import ModelConfig
 from hgpo.errors import BadSetting
+from hgpo.learn.batching import TrainRow, tensors
+from hgpo.learn.objective import token_logprobs
+from hgpo.models.load import make_tiny
+from hgpo.models.tokenizer import make_tokenizer
+from hgpo.play.policy import Request
 from hgpo.policies.batcher import Batcher
-from hgpo.policies.hf import HFPolicy, Sampling, stop_ids
-from hgpo.policies.protocol import Request
-from hgpo.policies.sampling import pick, sample
-from hgpo.training.batching import TrainRow, tensors
-from hgpo.training.config import ModelConfig
-from hgpo.training.loss import token_logprobs
-from hgpo.training.model import make_tiny
-from hgpo.training.tokens import make_tokenizer
+from hgpo.policies.hf.policy import HFPolicy, Sampling, stop_ids
+from hgpo.policies.hf.sampling import pick, sample
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 
 from hgpo.errors import MissingExtra
-from hgpo.policies.hf import Sampling
-from hgpo.policies.protocol import Request
+from hgpo.play.policy import Request
+from hgpo.policies.hf.policy import Sampling
 from hgpo.policies.vllm import VllmPolicy
 
 

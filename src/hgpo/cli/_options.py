@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ..errors import BadSetting
-from ..estimators import ESTIMATORS
+from ..estimators.table import ESTIMATORS
 from ..settings import descriptions, parse, type_hints
 
 

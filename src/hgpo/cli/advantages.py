@@ -13,7 +13,7 @@ import argparse
 import json
 
 from ..errors import BadSetting
-from ..estimators import ESTIMATORS
+from ..estimators.table import ESTIMATORS
 from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
 
 
@@ -37,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, estimate, write, report."""
-    from ..estimate import estimate
+    from ..estimators.estimate import estimate
     from ..files import write_text
-    from ..steps import StepBatch
+    from ..steps.batch import StepBatch
 
     if args.file is None and args.json not in (None, "-"):
         args.file, args.json = args.json, "-"  # `hgpo advantages --json FILE`

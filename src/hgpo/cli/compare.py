@@ -21,8 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from ..evaluation.compare import compare, table_text, write_html, write_png
     from ..files import write_text
+    from ..runs.compare import compare, table_text, write_html, write_png
 
     result = compare(args.runs, args.split)
     folder = Path(args.out)

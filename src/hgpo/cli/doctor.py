@@ -90,9 +90,9 @@ def _packages() -> list[Finding]:
 
 
 def _preset(preset: str, words: list[str]) -> list[Finding]:
+    from ..config.load import load
+    from ..config.stage import Stage
     from ..errors import HgpoError
-    from ..training.settings import load
-    from ..training.stage import Stage
 
     def attempt(check: str, action: Callable[[], str]) -> Finding:
         try:

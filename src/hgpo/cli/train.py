@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..config.load import as_dict, load, preset_names
     from ..errors import BadSetting
-    from ..training.settings import as_dict, load, preset_names
 
     if args.list:
         print("\n".join(preset_names()))
@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if folder is None:
         base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
-        from ..training.config import experiment_name
+        from ..config.schema import experiment_name
 
         folder = str(base / (preset or "quickstart") / f"{experiment_name(config)}_seed{config.seed}")
-    from ..training.trainer import train
+    from ..runs.training import train
 
     result = train(config, folder, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
     if args.json:
@@ -76,8 +76,8 @@ def _resumed(stored: Path, words: list[str]):  # type: ignore[no-untyped-def]
     """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
+    from ..config.load import apply, as_dict, build, read_config
     from ..errors import BadSetting
-    from ..training.settings import apply, as_dict, build, read_config
 
     config = read_config(stored)
 

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from ..integrations.verl.doctor import examine
+    from ..verl.doctor import examine
 
     findings = examine(cpu=args.cpu, ray_address=args.ray_address)
     ready = not any(one.level == "error" for one in findings)
@@ -92,7 +92,7 @@ def _doctor(args: argparse.Namespace) -> int:
 def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
     """The preset, our settings, verl's overrides."""
     from ..errors import BadSetting
-    from ..integrations.verl.overrides import split_words
+    from ..verl.overrides import split_words
 
     words = list(args.words)
     preset = words.pop(0) if words and "=" not in words[0] else ""
@@ -104,8 +104,8 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
-    from ..integrations.verl.dryrun import dry_run
-    from ..integrations.verl.launch import require_extra
+    from ..verl.dryrun import dry_run
+    from ..verl.launch import require_extra
 
     require_extra()
     preset, ours, theirs = _words(args)
@@ -137,11 +137,11 @@ def _dry_run(args: argparse.Namespace) -> int:
 def _launch(args: argparse.Namespace) -> int:
     import os
 
+    from ..config.load import load
+    from ..config.schema import experiment_name
     from ..errors import BadSetting
-    from ..integrations.verl.launch import launch, planned_data, require_extra, resumed, run_words, show
-    from ..integrations.verl.overrides import Cluster
-    from ..training.config import experiment_name
-    from ..training.settings import load
+    from ..verl.launch import launch, planned_data, require_extra, resumed, run_words, show
+    from ..verl.overrides import Cluster
 
     preset, ours, theirs = _words(args)
     if args.resume:
@@ -181,9 +181,9 @@ def _launch(args: argparse.Namespace) -> int:
 
 
 def _data(args: argparse.Namespace) -> int:
+    from ..config.load import load
     from ..errors import BadSetting
-    from ..integrations.verl.data import write_data
-    from ..training.settings import load
+    from ..verl.data import write_data
 
     preset, ours, theirs = _words(args)
     if theirs:

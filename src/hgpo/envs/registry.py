@@ -19,7 +19,7 @@ from .contract import TextEnv
 
 # Name -> "module:factory", imported when first made so that no environment costs anything unused.
 BUILT_IN: dict[str, str] = {
-    "alfworld": "hgpo.envs.alfworld:alfworld",
+    "alfworld": "hgpo.envs.household.alfworld:alfworld",
     "household": "hgpo.envs.household.env:HouseholdEnv",
     "shop": "hgpo.envs.webshop.generated:shop",
     "webshop": "hgpo.envs.webshop.env:webshop",

@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import FloatArray, IntArray
-from ..groups import Groups
-from ..returns import discounted_returns, task_of_trajectory, trajectory_sums
-from ..steps import StepBatch
-from ..trajectories import Trajectories
+from ..steps.batch import StepBatch
+from ..steps.columns import FloatArray, IntArray
+from ..steps.order import Trajectories
+from .groups import Groups
+from .returns import discounted_returns, task_of_trajectory, trajectory_sums
 
 Mode = Literal["mean_std_norm", "mean_norm"]
 Std = Literal["population", "sample"]

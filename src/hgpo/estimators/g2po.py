@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..contexts import contexts
-from ..groups import Groups
-from ..returns import discounted_returns
 from ..settings import between
 from . import successor
 from .base import Record, Result
+from .contexts import contexts
+from .groups import Groups
 from .hgpo_lambda import truncated
+from .returns import discounted_returns
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..contexts import Key, contexts
-from ..groups import Groups
-from ..hierarchy import hierarchy
 from ..settings import between
 from . import base
 from .base import LevelValues, Record, Result
+from .contexts import Key, contexts
+from .groups import Groups
+from .hierarchy import hierarchy
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import BoolArray, FloatArray, IntArray
-from ..contexts import contexts
 from ..settings import between
+from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import successor
 from .base import Record, Result
+from .contexts import contexts
 from .hgpo_lambda import truncated
 
 UNREACHED = np.inf

@@ -18,15 +18,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import BoolArray, FloatArray, IntArray
-from ..contexts import Key, contexts
-from ..groups import Groups
-from ..hierarchy import hierarchy, split
 from ..settings import between
-from ..shrinkage import level_weights, means_of_others, nested_means, partitions
+from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import base, nested
 from .base import LevelValues, Record, Result
+from .contexts import Key, contexts
+from .groups import Groups
+from .hierarchy import hierarchy, split
 from .nested import FLOOR, divide, task_roots, without_rounding
+from .shrinkage import level_weights, means_of_others, nested_means, partitions
 
 Skip = Literal["item", "group", "never"]
 

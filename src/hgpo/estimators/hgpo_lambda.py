@@ -30,17 +30,17 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import BoolArray, FloatArray
-from ..contexts import Key, contexts
-from ..groups import dense
-from ..hierarchy import hierarchy
-from ..returns import discounted_returns
 from ..settings import between
-from ..shrinkage import Nested, Partition, level_weights, means_of_others, nested_means, partitions
-from ..trajectories import Trajectories
+from ..steps.columns import BoolArray, FloatArray
+from ..steps.order import Trajectories
 from . import base
 from .base import Record, Result
+from .contexts import Key, contexts
+from .groups import dense
+from .hierarchy import hierarchy
 from .nested import FLOOR, Over, divide, level_values, task_roots, without_rounding
+from .returns import discounted_returns
+from .shrinkage import Nested, Partition, level_weights, means_of_others, nested_means, partitions
 
 
 @dataclass(frozen=True)

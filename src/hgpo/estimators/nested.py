@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..columns import FloatArray
-from ..groups import ROUNDING, Groups, dense
-from ..shrinkage import Nested, Partition
+from ..steps.columns import FloatArray
 from .base import LevelValues, Record
+from .groups import ROUNDING, Groups, dense
+from .shrinkage import Nested, Partition
 
 Over = Literal["batch", "task"]
 FLOOR = 0.1

@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..groups import Groups
-from ..returns import task_of_trajectory
 from ..settings import between
 from . import base
 from .base import Record, Result
+from .groups import Groups
+from .returns import task_of_trajectory
 
 
 @dataclass(frozen=True)

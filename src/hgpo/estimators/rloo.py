@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..groups import Groups
-from ..returns import task_of_trajectory, trajectory_sums
 from ..settings import between
 from . import base
 from .base import Record, Result
+from .groups import Groups
+from .returns import task_of_trajectory, trajectory_sums
 
 
 @dataclass(frozen=True)

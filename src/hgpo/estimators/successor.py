@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import FloatArray
-from ..contexts import Contexts, Key
-from ..groups import Groups
-from ..hierarchy import hierarchy
 from ..settings import between
+from ..steps.columns import FloatArray
 from . import base, hgpo
 from .base import LevelValues, Record, Result
+from .contexts import Contexts, Key
+from .groups import Groups
+from .hierarchy import hierarchy
 
 EPISODE = base.EpisodeTerm(normalise_over="steps", std="sample", epsilon=1e-6, single="raw")
 """The episode term of the released code, which GiGPO and its successors share."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import Encoder, IntArray
-from ..groups import dense
+from ..estimators.groups import dense
+from ..steps.columns import Encoder, IntArray
 from .analysis import Analysis, distinct
 from .text import named
 

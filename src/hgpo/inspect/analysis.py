@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import FloatArray, IntArray, ObjectArray
 from ..errors import BadSetting, BadSteps, UnknownName
-from ..estimators import ESTIMATORS
-from ..explain import Explanation, explain
-from ..groups import dense
-from ..returns import task_of_trajectory, trajectory_sums
-from ..steps import StepBatch
-from ..trajectories import Trajectories
+from ..estimators.explain import Explanation, explain
+from ..estimators.groups import dense
+from ..estimators.returns import task_of_trajectory, trajectory_sums
+from ..estimators.table import ESTIMATORS
+from ..steps.batch import StepBatch
+from ..steps.columns import FloatArray, IntArray, ObjectArray
+from ..steps.order import Trajectories
 from .rollouts import Iteration
 
 REFERENCE = "hgpo"

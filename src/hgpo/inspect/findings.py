@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ..penalty import MUCH
+from ..estimators.penalty import MUCH
 from .text import printable
 
 

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
-from ..columns import BoolArray, FloatArray
 from ..estimators.base import LevelValues
-from ..groups import Groups, dense
-from ..metrics import BIN_ENDS, BIN_NAMES, context_pairs
-from ..penalty import penalty_effect
+from ..estimators.groups import Groups, dense
+from ..estimators.metrics import BIN_ENDS, BIN_NAMES, context_pairs
+from ..estimators.penalty import penalty_effect
+from ..steps.columns import BoolArray, FloatArray
 from .analysis import Analysis, distinct
 from .tally import Tally
 from .text import named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..metrics import BIN_NAMES
+from ..estimators.metrics import BIN_NAMES
 from .tally import Tally
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import FloatArray
 from ..errors import BadFile
 from ..progress import Progress
+from ..steps.columns import FloatArray
 from ..version import __version__
 from . import numbers
 from .aliasing import Alias, aliases, merge

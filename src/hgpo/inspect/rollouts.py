@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import stepfiles
 from ..errors import BadFile, BadSetting, BadSteps, HgpoError
-from ..steps import REQUIRED, StepBatch
+from ..steps import files as stepfiles
+from ..steps.batch import REQUIRED, StepBatch
 from .importers import from_verl, is_verl_dump, known_names
 
 ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", ".parquet", ".pq")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import FloatArray, IntArray
-from ..explain import Term
+from ..estimators.explain import Term
+from ..steps.columns import FloatArray, IntArray
 from .analysis import Analysis
 from .text import named
 

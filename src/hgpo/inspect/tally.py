@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..columns import FloatArray
+from ..steps.columns import FloatArray
 
 Count = float | FloatArray
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BadSetting, UnknownName
-from ..estimators import ESTIMATORS
+from ..estimators.table import ESTIMATORS
 from ..settings import build, parse, type_hints
 
 

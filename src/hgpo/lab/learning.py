@@ -12,10 +12,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ..columns import FloatArray
-from ..estimators import ESTIMATORS
 from ..estimators.base import Record
+from ..estimators.table import ESTIMATORS
 from ..settings import build
+from ..steps.columns import FloatArray
 from .entries import Entry
 from .measures import gradient
 from .rollouts import as_batch, sample

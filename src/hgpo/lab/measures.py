@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..columns import FloatArray, IntArray
-from ..estimators import ESTIMATORS
 from ..estimators.base import Record, Result
+from ..estimators.table import ESTIMATORS
 from ..settings import build
+from ..steps.columns import FloatArray, IntArray
 from .entries import Entry
 from .rollouts import Rollouts, as_batch, sample
 from .situations import Situations, first_logits, probabilities, situations

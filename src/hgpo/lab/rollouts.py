@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import BoolArray, Categorical, FloatArray, IntArray, object_array
-from ..steps import StepBatch
+from ..steps.batch import StepBatch
+from ..steps.columns import BoolArray, Categorical, FloatArray, IntArray, object_array
 from .situations import Situations
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import BoolArray, FloatArray, IntArray
+from ..steps.columns import BoolArray, FloatArray, IntArray
 from .worlds import World, seed_of
 
 Context = tuple[int, ...]

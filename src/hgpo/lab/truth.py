@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import FloatArray
+from ..steps.columns import FloatArray
 from .situations import Situations
 
 FIXED_POINT = 1e-12

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..columns import BoolArray, FloatArray, IntArray
 from ..errors import UnknownName
+from ..steps.columns import BoolArray, FloatArray, IntArray
 
 GOAL_REWARD = 10.0
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from ..play.policy import Reply, Request
 from .batcher import Batcher
 from .encoding import Encoder
-from .protocol import Reply, Request
 
 
 class BatchedPolicy(ABC):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import EndpointFailed
-from .protocol import Reply, Request
+from ..play.policy import Reply, Request
 
 
 class EndpointPolicy:

@@ -1,118 +1,87 @@
-"""Policies that need no model: random, replay, expert.
-
-They test an environment, set the floor and the ceiling of a benchmark, and the expert gives a warm start
-something to imitate. One small interface for all:
-
-    policy = scripted("expert")
-    seen = env.reset(task)
-    policy.reset(seen)
-    while not getattr(seen, "done", False):
-        seen = env.step(policy.act(seen))
-"""
+"""Scripted policies (programs that name the next command) behind the `generate` protocol."""
 
 from __future__ import annotations
 
-import importlib
-import random
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ..envs.contract import Observation, Transition
-from ..errors import BadSetting, UnknownName
+from ..play.policy import Reply, Request
+from ..play.prompts import PromptStyle
+from ..seeds import generator
 
 
-class ScriptedPolicy(ABC):
-    """Chooses actions from what the agent sees: the texts and the admissible actions, nothing else."""
+class Actor(Protocol):
+    """A program that plays one episode, seeing what an agent sees."""
 
-    @abstractmethod
     def reset(self, observation: Observation) -> None:
-        """Begin an episode that opens with `observation`."""
+        """An episode begins."""
+        ...
 
-    @abstractmethod
     def act(self, seen: Observation | Transition) -> str:
-        """The next action, given the latest thing seen (first the observation given to `reset`)."""
+        """The next command."""
+        ...
 
 
-class RandomPolicy(ScriptedPolicy):
-    """Any admissible action with equal chance; the seed and the number of the episode decide the draws."""
+class ActingPolicy:
+    """One fresh `Actor` per episode; its commands are wrapped in the form that the style asks for.
+
+    With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
+    was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
+    the actor does after them is worth cloning. An actor with a method `slipped(action)` is told what was done instead
+    of its command.
+    """
+
+    def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
+        self.make, self.style, self.noise = make, style, noise
+        self.actors: dict[str, Actor] = {}
+        self.noisy: set[tuple[str, int]] = set()
+        self.earlier: dict[str, set[str]] = {}
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """Scripts have no tokens."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """The actor's command, or now and then a random one."""
+        seen = Observation(request.observation, request.admissible)
+        if request.step == 0:
+            self.actors[request.episode] = self.make()
+            self.actors[request.episode].reset(seen)
+        actor = self.actors[request.episode]
+        action = intended = actor.act(seen)
+        if self.noise > 0 and request.admissible:
+            random = generator("noise", request.seed)
+            before = self.earlier.setdefault(request.episode, set())
+            if random.random() < self.noise:
+                past = sorted(before.difference(request.admissible))
+                choices = past if past and random.random() < 0.5 else request.admissible
+                action = choices[int(random.integers(len(choices)))]
+                self.noisy.add((request.episode, request.step))
+                if action != intended and hasattr(actor, "slipped"):
+                    actor.slipped(action)
+            before.update(request.admissible)
+        return Reply(self.style.reply(action))
+
+    def finish(self, episode: str) -> None:
+        """Forget the episode's actor."""
+        self.actors.pop(episode, None)
+        self.earlier.pop(episode, None)
+
+
+class RandomActor:
+    """Any admissible command with equal chance, decided by the seed and what was seen so far."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
-        self.episode = -1
-        self.rng = random.Random(seed)
+        self.seed, self.count = seed, 0
+        self.start = ""
 
     def reset(self, observation: Observation) -> None:
-        self.episode += 1
-        self.rng = random.Random(f"{self.seed} {self.episode}")
+        self.count, self.start = 0, observation.text
 
     def act(self, seen: Observation | Transition) -> str:
+        self.count += 1
         if not seen.admissible:
-            raise BadSetting(
-                "The random policy chooses among admissible actions, but the environment lists none. "
-                "Fill `admissible` in its observations, or use another policy."
-            )
-        return seen.admissible[int(self.rng.random() * len(seen.admissible))]
-
-
-class ReplayPolicy(ScriptedPolicy):
-    """Repeats a given list of actions in every episode; the last one again and again once it is used up."""
-
-    def __init__(self, actions: Sequence[str]) -> None:
-        if not actions:
-            raise BadSetting("A replay needs at least one action, but the list is empty.")
-        self.actions = tuple(actions)
-        self.step = 0
-
-    def reset(self, observation: Observation) -> None:
-        self.step = 0
-
-    def act(self, seen: Observation | Transition) -> str:
-        action = self.actions[min(self.step, len(self.actions) - 1)]
-        self.step += 1
-        return action
-
-
-# What an episode opens with -> the expert that understands it.
-EXPERTS: dict[str, str] = {
-    "Your task is to: ": "hgpo.policies.household_expert:HouseholdExpert",
-    "Instruction:": "hgpo.envs.webshop.shopper:Shopper",
-}
-
-
-class ExpertPolicy(ScriptedPolicy):
-    """The honest expert of whatever environment it finds itself in: the household world or the shop."""
-
-    def __init__(self) -> None:
-        self.expert: Any = None
-
-    def reset(self, observation: Observation) -> None:
-        for mark, where in EXPERTS.items():
-            if mark in observation.text:
-                module, _, name = where.partition(":")
-                self.expert = getattr(importlib.import_module(module), name)()
-                self.expert.reset(observation)
-                return
-        raise BadSetting(
-            f"No expert understands an episode that opens with {observation.text[:60]!r}. There are experts for "
-            "the environments household, alfworld, shop and webshop."
-        )
-
-    def act(self, seen: Observation | Transition) -> str:
-        return str(self.expert.act(seen))
-
-    def slipped(self, action: str) -> None:
-        """Pass on that `action` was done in place of what `act` named, to an expert that can use it."""
-        if hasattr(self.expert, "slipped"):
-            self.expert.slipped(action)
-
-
-def scripted(name: str, *, seed: int = 0, actions: Sequence[str] = ()) -> ScriptedPolicy:
-    """The scripted policy called `name`: `random` (uses `seed`), `expert`, `replay` (uses `actions`)."""
-    if name == "random":
-        return RandomPolicy(seed)
-    if name == "replay":
-        return ReplayPolicy(actions)
-    if name == "expert":
-        return ExpertPolicy()
-    raise UnknownName("scripted policy", name, ["random", "expert", "replay"])
+            return "look"
+        random = generator("random actor", self.seed, self.start, self.count)
+        return seen.admissible[int(random.integers(len(seen.admissible)))]

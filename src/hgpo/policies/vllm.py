@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import MissingExtra
+from ..play.policy import Reply, Request
 from .batched import BatchedPolicy
-from .hf import Sampling
-from .protocol import Reply, Request
+from .hf.policy import Sampling
 
 
 class VllmPolicy(BatchedPolicy):

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from hgpo.agent import Job
+from hgpo.config.schema import AgentConfig, EnvConfig
+from hgpo.config.stage import Stage
 from hgpo.envs import check_env, make
+from hgpo.envs.scripted import scripted
 from hgpo.envs.webshop import generated
 from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.shopper import Shopper, Wish
 from hgpo.errors import BadSetting
-from hgpo.policies.acting import ActingPolicy
-from hgpo.policies.scripted import scripted
-from hgpo.training.config import AgentConfig, EnvConfig
-from hgpo.training.stage import Stage
+from hgpo.play import Job
+from hgpo.policies.scripted import ActingPolicy
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ...columns import Categorical, FloatArray, IntArray
-from ...explain import Term
+from ...estimators.explain import Term
 from ...progress import Progress
+from ...steps.columns import Categorical, FloatArray, IntArray
 from ..analysis import Analysis
 from ..text import as_text, named
 

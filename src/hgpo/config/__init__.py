@@ -1,0 +1,1 @@
+"""Every setting of a run: the schema, presets and how they are read."""

@@ -1,0 +1,167 @@
+"""ALFWorld's official games: from the official download or one compact file, in the native engine.
+
+    env = make("alfworld", data="games_compact.jsonl.xz")     # or data=$ALFWORLD_DATA
+    obs = env.reset(env.tasks("in-domain")[0])
+
+Task ids read `<split folder>/<name>/<trial>`, for example
+`valid_seen/pick_and_place_simple-Book-None-SideTable-329/trial_T20190908_050633_745514`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ...errors import BadSetting, UnknownName, UnknownTask
+from ..contract import TextEnv
+from .alfworld_games import FOLDERS, Games, check_rules, open_games
+from .episode import HouseEnv
+from .house import TASK_TYPES, House
+from .problem import parse_problem
+
+SPLITS = {
+    "train": "train",
+    "in-domain": "valid_seen",
+    "out-of-domain": "valid_unseen",
+    "valid_train": "valid_train",
+}
+"""Our names of the splits -> the official folders; a folder's own name works too."""
+
+
+def alfworld(
+    data: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "native",
+    task_types: Iterable[str] | None = None,
+    max_steps: int = 50,
+    win_reward: float = 10.0,
+    step_timeout: float = 60.0,
+    python: str | None = None,
+) -> TextEnv:
+    """The environment called `alfworld`.
+
+    Args:
+        data: the compact file, or an `$ALFWORLD_DATA` folder; `$ALFWORLD_DATA` itself when left out.
+        engine: `native`, or `official` for the original packages in a supervised worker process.
+        task_types: keep only these of the six task types.
+        max_steps: steps after which an episode is truncated.
+        win_reward: reward of the step that solves the task.
+        step_timeout: seconds the official engine may take for one step.
+        python: interpreter that has the official packages, where it is not this one.
+    """
+    if engine == "native":
+        return AlfworldEnv(data, task_types=task_types, max_steps=max_steps, win_reward=win_reward)
+    if engine == "official":
+        from .alfworld_official import supervised
+
+        return supervised(
+            data,
+            task_types=task_types,
+            max_steps=max_steps,
+            win_reward=win_reward,
+            step_timeout=step_timeout,
+            python=python,
+        )
+    raise UnknownName("ALFWorld engine", engine, ["native", "official"])
+
+
+class GameSet:
+    """The games of one source by split and task id, optionally of some task types only."""
+
+    def __init__(self, data: str | os.PathLike[str] | None, task_types: Iterable[str] | None = None) -> None:
+        if data is None:
+            data = os.environ.get("ALFWORLD_DATA")
+            if not data:
+                raise BadSetting(
+                    "No ALFWorld games given: pass data=PATH (the compact file or the folder that "
+                    "`alfworld-download` made), or set ALFWORLD_DATA to that folder."
+                )
+        self.games: Games = open_games(Path(data).expanduser())
+        self.task_types = None if task_types is None else tuple(task_types)
+        for kind in self.task_types or ():
+            if kind not in TASK_TYPES:
+                raise UnknownName("task type", kind, TASK_TYPES)
+        self._tasks: dict[str, list[str]] = {}
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have games."""
+        folders = self.games.folders()
+        return tuple(name for name, folder in SPLITS.items() if folder in folders)
+
+    def tasks(self, split: str) -> list[str]:
+        """The sorted task ids of a split, by our name or the official folder's."""
+        folder = SPLITS.get(split, split)
+        if folder not in FOLDERS:
+            raise UnknownName("split", split, {*SPLITS, *FOLDERS})
+        if folder not in self._tasks:
+            ids = self.games.tasks(folder)
+            if self.task_types is not None:
+                ids = [task for task in ids if task.split("/")[1].split("-")[0] in self.task_types]
+            self._tasks[folder] = ids
+        return list(self._tasks[folder])
+
+    def check(self, task: str) -> None:
+        """Refuse a task id that is not among the games."""
+        if not isinstance(task, str) or not self.games.has(task):
+            raise UnknownTask(task, str(self.games.path), self.splits, self._nearest(str(task)))
+
+    def _nearest(self, task: str) -> str | None:
+        """A game that was probably meant: the same name or trial, or else a name much like it."""
+        folder, _, rest = task.partition("/")
+        if folder not in self.games.folders():
+            return None
+        name, _, trial = rest.partition("/")
+        ids = self.tasks(folder)
+        parts = [other.split("/") for other in ids]
+        like = [other for other, part in zip(ids, parts) if part[1] == name or part[2] == trial]
+        if not like:
+            # Names are compared, not whole ids: a thousand of them, where ids would take half a minute.
+            names = difflib.get_close_matches(name, {part[1] for part in parts}, n=1, cutoff=0.7)
+            like = [other for other, part in zip(ids, parts) if part[1] in names]
+        near = difflib.get_close_matches(task, like, n=1, cutoff=0.5)
+        return near[0] if near else None
+
+
+class AlfworldEnv(HouseEnv):
+    """Official games in the native engine: the same texts, admissible commands and wins."""
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | None = None,
+        *,
+        task_types: Iterable[str] | None = None,
+        max_steps: int = 50,
+        win_reward: float = 10.0,
+    ) -> None:
+        super().__init__(max_steps=max_steps, win_reward=win_reward)
+        self.set = GameSet(data, task_types)
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """`train`, `in-domain` (valid_seen), `out-of-domain` (valid_unseen), `valid_train`: those present."""
+        return self.set.splits
+
+    def tasks(self, split: str) -> Sequence[str]:
+        """The sorted task ids of a split."""
+        return self.set.tasks(split)
+
+    def house(self, task: str) -> House:
+        """The house of a game; kept while any environment of the process uses it or did so lately."""
+        games = self.set.games
+        house = games.houses.get(task)
+        if house is None:
+            self.set.check(task)
+            game = games.game(task)
+            source = f"{games.path} ({task})"
+            check_rules(game, source)
+            house = parse_problem(game.problem, game.task, source)
+            games.houses.put(task, house)
+        return house
+
+    def walkthrough(self, task: str) -> list[str]:
+        """The commands that the game's authors stored as a solution."""
+        self.set.check(task)
+        return list(self.set.games.game(task).walkthrough)

@@ -1,0 +1,158 @@
+"""The one call from recorded steps to advantages."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import BadSteps, UnknownName
+from ..settings import build
+from ..steps.batch import StepBatch
+from ..steps.columns import FloatArray, IntArray
+from ..steps.order import Trajectories
+from .base import Estimator, Record, Result
+from .metrics import Tally
+from .table import ESTIMATORS
+
+PIECE = 100_000
+"""Steps that are worked on at once where tasks can be taken one after the other."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Advantages of a batch; every array is in the order of the given rows."""
+
+    advantages: FloatArray
+    """float64 [steps]; 0 on padding rows."""
+    returns: FloatArray
+    """float64 [steps], the discounted returns the estimator compared, penalties included; 0 on padding rows."""
+    levels: npt.NDArray[np.int64] = field(repr=False)
+    """int [depth + 1, steps]: group of each step at each level, -1 where it has none (and on padding rows)."""
+    metrics: dict[str, float] = field(repr=False)
+    """Names and meanings are in docs/metrics.md."""
+
+
+def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
+    """Compute the advantage of every step with the estimator called `name`.
+
+    Args:
+        batch: the recorded steps, in any order; rows with `padding` true are left out.
+        name: one of `hgpo`, `hgpo_lambda`, `gigpo`, `graphgpo`, `g2po`, `grpo`, `dr_grpo`, `rloo`,
+            `reinforce_plus_plus`.
+        settings: settings of that estimator, see its module; unknown ones are an error.
+
+    >>> rows = [
+    ...     {"task": "t", "trajectory": i, "step": 0, "observation": "door", "reward": float(i)} for i in range(3)
+    ... ]
+    >>> estimate(StepBatch.from_rows(rows), "hgpo", depth=0, mode="mean_norm", weight_epsilon=0.0).advantages
+    array([-1.,  0.,  1.])
+    """
+    estimator, chosen = choose(name, settings)
+    if len(batch) <= PIECE or not estimator.alone(chosen):
+        return arrange(batch, whole(batch, estimator, chosen))
+    return by_pieces(batch, estimator, chosen)
+
+
+def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate:
+    """The same estimate from one piece of the batch after the other, each of whole tasks.
+
+    The arrays of a piece stay in the processor's cache and their memory is used again, so a step costs the same in a
+    batch of any size.
+    """
+    active, real = real_steps(batch)
+    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
+    levels, labels = np.empty((0, 0), dtype=np.int64), np.empty((0, 1), dtype=np.int64)
+    tallies: list[Tally] = []
+    for piece in pieces(real.trajectories):
+        computed = run(estimator, settings, real.take(piece))
+        result, rows = computed.result, active[piece[computed.rows]]
+        if not tallies:
+            levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
+            labels = np.zeros((len(levels), 1), dtype=np.int64)  # how many are taken, by level
+        advantages[rows], returns[rows] = result.advantages, result.returns
+        levels[:, rows] = np.where(result.levels < 0, -1, result.levels + labels)
+        labels = labels + result.levels.max(axis=1, initial=-1, keepdims=True) + 1
+        tallies.append(Tally.of(computed.record, result))
+    return Estimate(advantages, returns, levels, functools.reduce(operator.add, tallies).metrics())
+
+
+def pieces(trajectories: Trajectories) -> Iterator[IntArray]:
+    """Row numbers in canonical order, cut between tasks once there are `PIECE` of them."""
+    ends = np.append(np.flatnonzero(np.diff(trajectories.task_ids)) + 1, len(trajectories.order))
+    start = 0
+    while start < len(trajectories.order):
+        end = int(ends[min(int(np.searchsorted(ends, start + PIECE)), len(ends) - 1)])
+        yield trajectories.order[start:end]
+        start = end
+
+
+def arrange(batch: StepBatch, computed: Computed) -> Estimate:
+    """What was computed, in the order of the rows of `batch`."""
+    record, result, rows = computed.record, computed.result, computed.rows
+    if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
+        return Estimate(result.advantages, result.returns, result.levels, Tally.of(record, result).metrics())
+    advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
+    advantages[rows], returns[rows] = result.advantages, result.returns
+    levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
+    levels[:, rows] = result.levels
+    return Estimate(advantages, returns, levels, Tally.of(record, result).metrics())
+
+
+@dataclass(frozen=True)
+class Computed:
+    """An estimator's result before it is put into the order of the given rows."""
+
+    record: Record
+    settings: Any
+    """The estimator's settings object."""
+    result: Result
+    rows: IntArray
+    """[real steps] row of the batch at each canonical position."""
+
+
+def compute(batch: StepBatch, name: str, settings: Mapping[str, Any]) -> Computed:
+    """Check the settings, leave out padding and run the estimator called `name`."""
+    return whole(batch, *choose(name, settings))
+
+
+def whole(batch: StepBatch, estimator: Estimator, settings: Any) -> Computed:
+    """Leave out padding and run an estimator on all the rest at once."""
+    active, real = real_steps(batch)
+    computed = run(estimator, settings, real)
+    return replace(computed, rows=active[computed.rows])
+
+
+def choose(name: str, settings: Mapping[str, Any]) -> tuple[Estimator, Any]:
+    """The estimator called `name` and its settings object."""
+    if name not in ESTIMATORS:
+        raise UnknownName("estimator", name, ESTIMATORS)
+    estimator = ESTIMATORS[name]
+    return estimator, build(estimator.settings, settings, f"estimator {name!r}")
+
+
+def real_steps(batch: StepBatch) -> tuple[IntArray, StepBatch]:
+    """The rows that are not padding: their numbers, and a batch of them."""
+    active = np.flatnonzero(~batch.flag("padding"))
+    if len(active) == 0:
+        raise BadSteps("Every row of the batch is padding; expected at least one real step.")
+    return active, batch if len(active) == len(batch) else batch.take(active)
+
+
+def run(estimator: Estimator, settings: Any, real: StepBatch) -> Computed:
+    """Run an estimator on a batch without padding."""
+    record = Record.of(real)
+    # Overflow shows as a value that is not finite, which is explained below instead of warned about here.
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = estimator.compute(record, settings)
+        if not np.isfinite(result.advantages.sum()):
+            raise BadSteps(
+                "The advantages are not finite because the rewards are too large for float64 arithmetic; "
+                f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
+            )
+    return Computed(record, settings, result, record.trajectories.order)

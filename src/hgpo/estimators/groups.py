@@ -1,0 +1,113 @@
+"""Statistics of groups given as integer labels.
+
+Sums are taken around a member of the group (the pivot), not around zero, so a group of equal values has a spread
+of exactly zero at any scale and large constants cost no digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..steps.columns import BoolArray, FloatArray, IntArray
+
+# Differences below this share of the values' size are rounding, not signal: float64 carries 16 digits, and the
+# sum over a group of thousands loses up to four.
+ROUNDING = 1e-12
+
+
+def segment_sums(labels: IntArray, values: FloatArray, count: int) -> FloatArray:
+    """Sum of `values` [n] for each label 0..count-1. Float64 [count]."""
+    sums = np.bincount(labels, weights=values, minlength=count)
+    return sums.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of n values by integer labels. Make one with `Groups.of`."""
+
+    labels: IntArray
+    """[n] group of each value, dense from 0."""
+    sizes: IntArray
+    """[groups] number of members."""
+    means: FloatArray
+    """[groups] mean of the values."""
+    deviations: FloatArray
+    """[n] value minus the mean of its group, exactly zero where that is only rounding."""
+    rounding: FloatArray
+    """[groups] differences up to this size are rounding."""
+    constant: BoolArray
+    """[groups] whether all values of the group are equal."""
+
+    @classmethod
+    def of(cls, labels: IntArray, values: FloatArray) -> Groups:
+        """Group `values` [n] by `labels` [n], dense from 0."""
+        sizes = np.bincount(labels)
+        count = len(sizes)
+        members = np.maximum(sizes, 1)
+        pivot = np.zeros(count)
+        pivot[labels] = values
+        # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
+        passing = np.take(pivot, labels)
+        centered = values - passing
+        distance = np.abs(centered, out=passing)
+        rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
+        limit = np.take(rounding, labels)
+        constant = np.ones(count, dtype=bool)
+        constant[labels[distance > limit]] = False
+        offset = segment_sums(labels, centered, count) / members
+        centered -= np.take(offset, labels, out=passing, mode="clip")
+        centered[np.abs(centered, out=passing) <= limit] = 0.0
+        return cls(labels, sizes, pivot + offset, centered, rounding, constant)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups there are."""
+        return len(self.sizes)
+
+    def sum(self, values: FloatArray) -> FloatArray:
+        """Sum of other values [n] over each group. Float64 [groups]."""
+        return segment_sums(self.labels, values, self.num_groups)
+
+    def std(self, sample: bool) -> FloatArray:
+        """Standard deviation of each group: over n, or over n - 1 with `sample`. Float64 [groups]."""
+        squares = self.sum(np.square(self.deviations))
+        std: FloatArray = np.sqrt(squares / np.maximum(self.sizes - int(sample), 1))
+        return std
+
+
+def dense(keys: IntArray) -> IntArray:
+    """Relabel integer keys [n] as 0..g-1, equal where the keys are equal."""
+    if len(keys) == 0:
+        return keys
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= 16 * len(keys) + 1024:
+        # A small range is counted; sorting is only for the others.
+        places = keys - low
+        present = np.zeros(high - low + 1, dtype=bool)
+        present[places] = True
+        ranks = np.cumsum(present, dtype=np.int32 if len(keys) < 2**31 else np.int64)
+        labels: IntArray = np.subtract(ranks[places], 1, dtype=np.int64)
+        return labels
+    order = np.argsort(keys)
+    ordered = keys[order]
+    first = np.empty(len(keys), dtype=np.int64)
+    first[0] = 0
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:], casting="unsafe")
+    labels = np.empty(len(keys), dtype=np.int64)
+    labels[order] = np.cumsum(first)
+    return labels
+
+
+def within_task(codes: IntArray, tasks: IntArray) -> IntArray:
+    """Codes [n] counted from the smallest code of their task [n].
+
+    Groups never cross tasks, so it does not matter that codes of different tasks may now be equal; and small numbers
+    can be counted where large ones must be sorted. Tasks should stand together for speed, not for correctness.
+    """
+    starts = np.concatenate(([0], np.flatnonzero(tasks[1:] != tasks[:-1]) + 1))
+    smallest = np.full(int(tasks.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(smallest, tasks[starts], np.minimum.reduceat(codes, starts))
+    local: IntArray = codes - smallest[tasks]
+    return local

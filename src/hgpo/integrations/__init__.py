@@ -1,1 +1,0 @@
-"""Foreign engines that this package plugs into."""

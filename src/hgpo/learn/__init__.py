@@ -1,0 +1,1 @@
+"""The update of the policy; needs torch."""

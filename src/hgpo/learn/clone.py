@@ -1,0 +1,175 @@
+"""The warm start: clone the environment's honest expert, so that learning starts from a policy that acts.
+
+A model made on the spot also gets its tokenizer here, from the words of the episodes that are cloned.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..config.schema import Config
+from ..config.stage import Stage
+from ..errors import BadSetting
+from ..models.load import autocast
+from ..play import Job
+from ..policies.encoding import Encoder
+from ..policies.hf.budget import Budget
+from ..policies.scripted import ActingPolicy
+from ..seeds import derive, generator
+from .batching import MicroBatch, TrainRow, largest_pass, micro_batches, tensors
+from .kernels import fixed_order
+from .objective import token_logprobs
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One expert step to clone."""
+
+    prompt: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """What the expert did."""
+
+    steps: tuple[Demonstration, ...]
+    episodes: int
+    success: float
+    """The expert's own success."""
+
+
+def demonstrate(
+    stage: Stage,
+    config: Config,
+    make_expert: Callable[[], Any],
+    on_episode: Callable[[Any], None] | None = None,
+) -> Demonstrations:
+    """Let the expert play `warm.episodes` training tasks; only its successful episodes are cloned."""
+    tasks = stage.tasks(config.env.split, config.env.tasks)
+    order = generator("demonstrations", config.seed).permutation(len(tasks))
+    jobs = [
+        Job(
+            task := tasks[order[number % len(tasks)]],
+            f"{task}@{number}",
+            0,
+            derive(config.seed, "expert", number),
+        )
+        for number in range(config.warm.episodes)
+    ]
+    policy = ActingPolicy(make_expert, stage.style, config.warm.noise)
+    found = stage.play(policy, jobs, on_episode)
+    steps = tuple(
+        Demonstration(step.prompt, step.response)
+        for episode in found.episodes
+        if episode.success
+        for step in episode.steps
+        if config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy
+    )
+    if not steps:
+        raise BadSetting(
+            f"The expert of {config.env.name} solved none of {len(jobs)} tasks within max_steps="
+            f"{config.agent.max_steps}; nothing can be cloned. Raise max_steps or set warm.episodes=0."
+        )
+    return Demonstrations(
+        steps, len(found.episodes), float(np.mean([episode.success for episode in found.episodes]))
+    )
+
+
+def as_rows(steps: Sequence[Demonstration], tokenizer: Any) -> list[TrainRow]:
+    """Tokenised steps; every reply ends with the end token."""
+    prompts = Encoder(tokenizer).many([step.prompt for step in steps])
+    replies = tokenizer([step.reply for step in steps], add_special_tokens=False)["input_ids"]
+    return [
+        TrainRow(list(prompt), [*reply, tokenizer.eos_token_id], (), 1.0)
+        for prompt, reply in zip(prompts, replies)
+    ]
+
+
+def clone(
+    model: Any, rows: Sequence[TrainRow], config: Config, pad_id: int, device: torch.device
+) -> Iterator[tuple[int, int, float]]:
+    """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
+    settings = config.warm
+    optimizer = torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=settings.lr,
+        weight_decay=0.01,
+        betas=(0.9, 0.98),
+        fused=True if device.type == "cuda" else None,
+    )
+    budget = Budget(config.update.micro_tokens, "update.micro_tokens")
+    per_epoch = -(-len(rows) // settings.batch_rows)
+    total, number = per_epoch * settings.epochs, 0
+    model.train()
+    for epoch in range(settings.epochs):
+        # Rows of similar length share a batch (little padding), batches come in random order.
+        random = generator("clone", config.seed, epoch)
+        jitter = random.random(len(rows)) * 8
+        order = sorted(range(len(rows)), key=lambda i: rows[i].length + jitter[i])
+        parts = np.array_split(np.array(order), per_epoch)
+        for place in random.permutation(per_epoch):
+            part = parts[place].tolist()
+            rise = min(1.0, (number + 1) / max(1, total // 20))
+            for group in optimizer.param_groups:
+                group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
+            work = functools.partial(_gradients, model, rows, part, config, budget, pad_id, device)
+            with fixed_order(device, config.deterministic):
+                value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+            number += 1
+            # Reading the loss waits for the device, so not at every update.
+            yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
+    model.eval()
+
+
+def _gradients(
+    model: Any,
+    rows: Sequence[TrainRow],
+    part: Sequence[int],
+    config: Config,
+    budget: Budget,
+    pad_id: int,
+    device: torch.device,
+) -> torch.Tensor:
+    """Leave the gradients of one update, over the rows numbered `part`, in the model; the loss of its replies."""
+    count = sum(len(rows[i].response_ids) for i in part)
+    words = sum(len(rows[i].prompt_ids) - 1 for i in part)
+    weight = config.warm.prompt_weight
+    model.zero_grad(set_to_none=True)
+    value = torch.zeros((), device=device)
+    batches = micro_batches(rows, part, budget.tokens)
+    budget.used = largest_pass(rows, batches)
+    for batch in batches:
+        tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
+        with autocast(config.model.dtype, device):
+            replies, prompts = _likelihood(model, tensor, weight > 0)
+        loss = -replies / count
+        value = value + loss.detach()
+        if prompts is not None:
+            loss = loss - weight * prompts / max(1, words)
+        loss.backward()
+    return value
+
+
+def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Summed log-likelihood of the replies and, if asked for, of the prompts' own words."""
+    if not prompts:
+        logs, _ = token_logprobs(model, batch, 1.0)
+        return (logs * batch.response_mask).sum(), None
+    output = model(input_ids=batch.input_ids, use_cache=False)
+    logs = torch.log_softmax(output.logits[:, :-1].float(), dim=-1)
+    chosen = logs.gather(-1, batch.input_ids[:, 1:, None]).squeeze(-1)
+    replies = (chosen.gather(1, batch.places) * batch.response_mask).sum()
+    return replies, (chosen * batch.prompt_mask[:, 1:]).sum()
+
+
+def _plain(row: TrainRow) -> TrainRow:
+    return TrainRow(row.prompt_ids, row.response_ids, [0.0] * len(row.response_ids), row.advantage)

@@ -1,0 +1,296 @@
+"""The policy in training: its weights, optimiser and reference, and the update from a batch of steps."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+
+from ..config.schema import Config
+from ..errors import BadFile, NotFinite
+from ..models.load import autocast, base_weights, with_lora
+from ..policies.hf.budget import Budget
+from .batching import TrainRow, largest_pass, minibatches, padding_share, share_out, tensors
+from .distributed import World, full, put, shard
+from .kernels import fixed_order, quicken
+from .masters import Masters
+from .objective import Objective, loss_sum, token_logprobs
+
+T = TypeVar("T")
+
+
+class Learner:
+    """Holds everything an update changes.
+
+    `model` is trained; `actor` samples. They are one object unless the trained weights are sharded over
+    processes or are adapters in a wider type than the one used for sampling; `sync` then copies them over.
+    `parameters` is what the optimiser changes: the model's own weights, or float32 copies of bfloat16 ones.
+    """
+
+    def __init__(self, model: Any, config: Config, world: World, pad_id: int) -> None:
+        self.config, self.world, self.pad_id = config, world, pad_id
+        self.half = config.model.dtype == "bfloat16"
+        self.lora = config.model.lora_rank > 0
+        update = config.update
+        self.objective = Objective(
+            update.clip_low,
+            update.clip_high,
+            update.dual_clip,
+            update.kl_coef,
+            update.entropy_coef,
+            update.aggregate,
+        )
+        if self.lora:
+            # Adapters start as no change; their first random half must be the same in every process.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(config.seed)
+                model = with_lora(model, config.model)
+        quicken(model, world.device)
+        self.reference = None
+        if update.kl_coef > 0 and not self.lora:
+            self.reference = copy.deepcopy(model).requires_grad_(False).eval()
+        # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
+        # optimiser. Sharded weights and adapters are float32 themselves and compute under autocast.
+        whole = self.half and world.size == 1 and not self.lora
+        self.compute = "float32" if whole else config.model.dtype
+        self.actor = model
+        if world.size > 1 or (self.half and self.lora):
+            self.actor = copy.deepcopy(model).requires_grad_(False).eval()
+        if self.half and not whole:
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.data = parameter.data.float()
+        if config.model.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            if self.lora:
+                model.enable_input_require_grads()
+        if world.size > 1:
+            model = shard(model, world)
+            if self.reference is not None:
+                self.reference = shard(self.reference, world)
+        self.model = model
+        self.parameters = {
+            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+        }
+        self.masters = Masters(self.parameters) if whole else None
+        if self.masters is not None:
+            self.parameters = self.masters.copies
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=update.lr,
+            betas=(update.betas[0], update.betas[1]),
+            weight_decay=update.weight_decay,
+            fused=True if world.device.type == "cuda" else None,
+        )
+        self.updates = 0
+        self.budget = Budget(update.micro_tokens, "update.micro_tokens")
+
+    def update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
+        """Run all optimiser steps of one iteration and return its metrics.
+
+        Raises:
+            NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
+        """
+        with fixed_order(self.world.device, self.config.deterministic):
+            return self._update(rows, seed)
+
+    def _update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
+        settings = self.config.update
+        if settings.old_logprobs == "recomputed":
+            rows = self.recompute(rows)
+        totals: dict[str, float] = {}
+        steps = real = everything = 0
+        self.model.train()
+        for epoch in range(settings.epochs):
+            parts = minibatches(
+                len(rows),
+                updates=settings.updates,
+                minibatch_rows=settings.minibatch_rows,
+                seed=seed,
+                epoch=epoch,
+            )
+            for part in parts:
+                metrics, shares = self._within_memory(functools.partial(self._step, rows, part.tolist()))
+                for name, value in metrics.items():
+                    totals[name] = totals.get(name, 0.0) + value
+                steps += 1
+                for share in shares:
+                    used, all_ = padding_share(rows, share)
+                    real, everything = real + used, everything + all_
+        self.model.eval()
+        self.sync()
+        result = {name: value / steps for name, value in totals.items()}
+        result.update(
+            {
+                "updates": float(steps),
+                "train/rows": float(len(self._heard(rows, range(len(rows))))),
+                "train/tokens": float(real),
+                "train/padding_share": 1.0 - real / max(1, everything),
+                "lr": float(self.optimizer.param_groups[0]["lr"]),
+            }
+        )
+        return result
+
+    def recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
+        """The rows with log-probabilities of the trained model in place of the sampler's."""
+        return self._within_memory(functools.partial(self._recompute, rows))
+
+    def _recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
+        shares = self._shares(rows, range(len(rows)))
+        mine: dict[str, list[float]] = {}
+        for batch in shares[self.world.rank]:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
+            with torch.no_grad(), autocast(self.compute, self.world.device):
+                logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
+            for place, index in enumerate(batch):
+                mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
+        found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
+        return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
+
+    def _shares(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[list[list[int]]]:
+        """The passes of every process over the rows numbered `indices`, within the budget."""
+        shares = share_out(rows, indices, self.budget.tokens, self.world.size)
+        self.budget.used = largest_pass(rows, shares[self.world.rank])
+        return shares
+
+    def _within_memory(self, work: Callable[[], T]) -> T:
+        """Do what changes no weight before its end, in smaller passes when the device is full.
+
+        Several processes pass through the model together; none can go back alone.
+        """
+        if self.world.size > 1:
+            return work()
+        return self.budget.spend(work, lambda: self.model.zero_grad(set_to_none=True))
+
+    def _heard(self, rows: Sequence[TrainRow], part: Sequence[int]) -> list[int]:
+        """Those of the rows numbered `part` that have a say in the gradient.
+
+        A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
+        leaving it out of the passes changes nothing but the time they take.
+        """
+        if self.objective.kl_coef or self.objective.entropy_coef:
+            return list(part)
+        return [i for i in part if rows[i].advantage]
+
+    def _weight(self, rows: Sequence[TrainRow], part: Sequence[int]) -> float:
+        """What the rows numbered `part` count together: the sum of their `token_weights`."""
+        if self.objective.aggregate == "step-mean":
+            return float(len(part))
+        return float(sum(len(rows[i].response_ids) for i in part))
+
+    def _step(
+        self, rows: Sequence[TrainRow], part: Sequence[int]
+    ) -> tuple[dict[str, float], list[list[list[int]]]]:
+        """One optimiser step over the rows numbered `part`: its metrics and the passes of every process."""
+        heard = self._heard(rows, part)
+        shares = self._shares(rows, heard)
+        normaliser = self._weight(rows, part)
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, torch.Tensor] = {}
+        for batch in shares[self.world.rank]:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
+            with autocast(self.compute, self.world.device):
+                logs, entropy = token_logprobs(
+                    self.model,
+                    tensor,
+                    self.config.rollout.temperature,
+                    entropy=True,
+                    entropy_gradient=self.objective.entropy_coef != 0,
+                )
+                reference = self._reference(tensor)
+            loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
+            # FSDP averages gradients over processes; the loss is a share of a sum.
+            (loss * self.world.size).backward()
+            if self.masters is not None:
+                self.masters.collect()
+            for name, value in values.items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value
+        names = sorted(sums)
+        stacked = self.world.add(torch.stack([sums[name].float() for name in names]).cpu())
+        metrics = dict(zip(names, stacked.tolist()))
+        for name in ("clip_share", "kl_old", "entropy"):  # means over what was run, not over the whole part
+            metrics[name] *= normaliser / max(1.0, self._weight(rows, heard))
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
+        metrics["grad_norm"] = float(full(norm).item())
+        if not all(math.isfinite(value) for value in metrics.values()):
+            bad = ", ".join(name for name, value in metrics.items() if not math.isfinite(value))
+            raise NotFinite(
+                f"Not finite: {bad}. Training stopped before the weights were changed. Lower update.lr, or check "
+                "the rewards in the dumped batch."
+            )
+        warmup = self.config.update.warmup
+        rate = self.config.update.lr * min(1.0, (self.updates + 1) / warmup if warmup else 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.updates += 1
+        if self.masters is not None:
+            self.masters.publish()
+        return metrics, shares
+
+    def _reference(self, batch: Any) -> torch.Tensor | None:
+        if self.objective.kl_coef <= 0:
+            return None
+        temperature = self.config.rollout.temperature
+        with torch.no_grad():
+            if self.lora:
+                with base_weights(self.model) as model:
+                    return token_logprobs(model, batch, temperature)[0]
+            return token_logprobs(self.reference, batch, temperature)[0]
+
+    def sync(self) -> None:
+        """Bring the trained weights into the actor."""
+        if self.actor is self.model:
+            return
+        targets = dict(self.actor.named_parameters())
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                targets[name].copy_(full(parameter.detach()))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Weights and optimiser moments as whole CPU tensors (collective)."""
+        result: dict[str, torch.Tensor] = {}
+        for name, parameter in self.parameters.items():
+            # clone: the tensors must survive further updates and must not share memory with one another.
+            result[f"weight/{name}"] = full(parameter.detach()).cpu().clone()
+            moments = self.optimizer.state.get(parameter, {})
+            for key in ("exp_avg", "exp_avg_sq"):
+                if key in moments:
+                    result[f"{key}/{name}"] = full(moments[key]).cpu().clone()
+        return result
+
+    def restore(self, tensors_by_name: dict[str, torch.Tensor], updates: int) -> None:
+        """Continue from what `state` gave after `updates` optimiser steps.
+
+        Raises:
+            BadFile: the tensors are those of another model.
+        """
+        for name, parameter in self.parameters.items():
+            found = tensors_by_name.get(f"weight/{name}")
+            if found is None or found.shape != parameter.shape:
+                given = "missing" if found is None else f"of shape {tuple(found.shape)}"
+                raise BadFile(
+                    f"The checkpoint belongs to another model: {name} is {given}, expected {tuple(parameter.shape)}. "
+                    "Resume with the settings the run was started with, or choose another folder with --run."
+                )
+        self.updates = updates
+        stored = self.optimizer.state_dict()
+        with torch.no_grad():
+            for number, (name, parameter) in enumerate(self.parameters.items()):
+                put(parameter, tensors_by_name[f"weight/{name}"])
+                if f"exp_avg/{name}" in tensors_by_name:
+                    moments: dict[str, Any] = {"step": torch.tensor(float(updates))}
+                    for key in ("exp_avg", "exp_avg_sq"):
+                        moments[key] = torch.zeros_like(parameter)
+                        put(moments[key], tensors_by_name[f"{key}/{name}"])
+                    stored["state"][number] = moments
+        # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
+        self.optimizer.load_state_dict(stored)
+        if self.masters is not None:
+            self.masters.publish()
+        self.sync()

@@ -1,0 +1,229 @@
+"""The one episode runner: training, evaluation and the distributed engine all play through it.
+
+An episode asks the policy for a reply only while it is live; nothing is generated for finished ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ..envs.contract import TextEnv
+from ..errors import BadFile, BadSetting, EnvironmentFailed, MissingExtra, UnknownName
+from ..seeds import derive
+from .actions import Outcome, parse
+from .memory import Memory
+from .policy import Policy, Reply, Request
+from .prompts import PromptStyle, Situation, shrink
+
+_TASKS = (
+    re.compile(r"[Yy]our task is to:?\s*(.+?)\s*(?:\n|$)"),
+    re.compile(r"Instruction: \[SEP\] (.+?) \[SEP\]"),
+)
+T = TypeVar("T")
+Call = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one episode."""
+
+    max_steps: int = 50
+    """The episode is cut after this many actions."""
+    max_prompt_tokens: int = 4096
+    """Longer prompts give up old memories first, then the command list, then part of the observation."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "max_prompt_tokens"):
+            if getattr(self, name) < 1:
+                raise BadSetting(f"{name} is {getattr(self, name)}; expected 1 or more.")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action with everything that led to it and what it led to."""
+
+    index: int
+    observation: str
+    admissible: tuple[str, ...]
+    prompt: str
+    prompt_ids: tuple[int, ...]
+    response: str
+    response_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    action: str
+    outcome: Outcome
+    reward: float
+    next_observation: str
+    terminated: bool
+    truncated: bool
+    shortened: bool
+    """The prompt was too long and gave something up."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment said about the situation in which the action was taken."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode."""
+
+    task: str
+    group: str
+    """Rollouts with the same group are compared with one another."""
+    index: int
+    """Which rollout of its group this is."""
+    seed: int
+    steps: tuple[Step, ...]
+    success: bool
+    score: float
+    kind: str = ""
+    """Type of the task where the environment names one."""
+
+    @property
+    def reward(self) -> float:
+        """Sum of the rewards."""
+        return sum(step.reward for step in self.steps)
+
+    @property
+    def name(self) -> str:
+        """Unique inside a batch: group and rollout."""
+        return f"{self.group}/{self.index}"
+
+
+def task_sentence(text: str, info: Mapping[str, Any]) -> str:
+    """The task in words: `goal` of the environment's info, else the sentence that the text marks as the task."""
+    if info.get("goal"):
+        return str(info["goal"])
+    found = next((match for match in (mark.search(text) for mark in _TASKS) if match), None)
+    return found.group(1) if found else ""
+
+
+def task_kind(task: str, info: Mapping[str, Any]) -> str:
+    """The type of a task: `task_type` of the environment's info, else the start of the task's own name."""
+    if info.get("task_type"):
+        return str(info["task_type"])
+    parts = [part for part in task.split("/") if part]
+    return re.split(r"[-:#\d]", parts[min(1, len(parts) - 1)])[0] if parts else ""
+
+
+async def inline(call: Callable[[], T]) -> T:
+    """Run an environment call here and now: right for environments that answer in microseconds."""
+    return call()
+
+
+async def run_episode(
+    env: TextEnv,
+    policy: Policy,
+    memory: Memory,
+    *,
+    task: str,
+    style: PromptStyle,
+    limits: Limits,
+    seed: int,
+    group: str | None = None,
+    index: int = 0,
+    start: int | None = None,
+    call: Callable[[Callable[[], Any]], Awaitable[Any]] = inline,
+) -> Episode:
+    """Play `task` from its start to its end.
+
+    Args:
+        env: a free environment; it is this episode's alone until the end.
+        policy: answers one request per step.
+        memory: fed with every (observation, action); its recall goes into the prompts.
+        task: the task id.
+        style: how prompts are written and replies are read.
+        limits: bounds on steps and prompt tokens.
+        seed: decides the environment's randomness and, with the step index, the sampling of each reply.
+        group: which rollouts this one is compared with (default: the task).
+        index: number of this rollout in its group.
+        start: seed of the environment; rollouts of a group share it, so that all start alike (default: `seed`).
+        call: how environment calls are run (`inline`, or in a thread for environments that block).
+
+    Raises:
+        EnvironmentFailed: the environment raised; nothing of the episode may be used.
+    """
+    group = task if group is None else group
+    name = f"{group}/{index}"
+    memory.reset()
+    first = await _guard(call, lambda: env.reset(task, seed=seed if start is None else start), task)
+    observation, admissible, info = first.text, tuple(first.admissible), first.info
+    sentence, kind = task_sentence(observation, info), task_kind(task, info)
+    steps: list[Step] = []
+    success, score = False, 0.0
+    try:
+        for number in range(limits.max_steps):
+            situation = Situation(sentence, observation, tuple(memory.recall()), number, admissible)
+            prompt, ids, shortened = await _fit(situation, style, policy, limits)
+            reply: Reply = await policy.generate(
+                Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)
+            )
+            parsed = parse(reply.text, admissible, tags=style.tags, reasoning=style.reasoning)
+            action = parsed.action
+            after = await _guard(call, functools.partial(env.step, action), task)
+            last = number + 1 == limits.max_steps
+            steps.append(
+                Step(
+                    index=number,
+                    observation=observation,
+                    admissible=admissible,
+                    prompt=prompt,
+                    prompt_ids=tuple(ids),
+                    response=reply.text,
+                    response_ids=tuple(reply.response_ids),
+                    logprobs=tuple(reply.logprobs),
+                    action=action,
+                    outcome=parsed.outcome,
+                    reward=float(after.reward),
+                    next_observation=after.text,
+                    terminated=bool(after.terminated),
+                    truncated=bool(after.truncated) or (last and not after.terminated),
+                    shortened=shortened,
+                    info=info,
+                )
+            )
+            success, score = bool(after.success), float(after.score)
+            if after.done:
+                break
+            memory.add(observation, action)
+            observation, admissible, info = after.text, tuple(after.admissible), after.info
+    finally:
+        policy.finish(name)
+    return Episode(task, group, index, seed, tuple(steps), success, max(score, float(success)), kind)
+
+
+async def _guard(
+    call: Callable[[Callable[[], Any]], Awaitable[Any]], step: Callable[[], Any], task: str
+) -> Any:
+    """Run an environment call; whatever it raises becomes one kind of failure with the cause attached."""
+    try:
+        return await call(step)
+    except (UnknownName, BadSetting, BadFile, MissingExtra):
+        # The user's mistake, not the environment's: playing again cannot help.
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(f"The environment failed on task {task!r}: {error}") from error
+
+
+async def _fit(
+    situation: Situation, style: PromptStyle, policy: Policy, limits: Limits
+) -> tuple[str, tuple[int, ...], bool]:
+    """The prompt and its ids within the token limit, and whether something had to be given up."""
+    if not style.show_admissible:
+        situation = replace(situation, admissible=())
+    shortened = False
+    while True:
+        prompt = style.render(situation)
+        ids = tuple(await policy.encode(prompt))
+        if len(ids) <= limits.max_prompt_tokens:
+            return prompt, ids, shortened
+        smaller = shrink(situation)
+        if smaller is None:
+            raise BadSetting(
+                f"A prompt of {len(ids)} tokens does not fit into max_prompt_tokens={limits.max_prompt_tokens} "
+                "even without history and commands. Raise max_prompt_tokens."
+            )
+        situation, shortened = smaller, True

@@ -1,0 +1,1 @@
+"""The transformers decoder as a policy."""

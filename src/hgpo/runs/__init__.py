@@ -1,0 +1,40 @@
+"""Runs: training, evaluation on frozen panels, comparison. `from hgpo.runs import load, train, evaluate`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..config.load import load, preset_names
+from ..config.schema import Config, experiment_name
+from .panels import Panel
+from .statistics import between_arms, over_runs, over_tasks, wilson
+
+
+def train(config: Config | None, run: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+    """Train as `config` says into the folder `run`; see `hgpo.runs.training.train`."""
+    from .training import train as start
+
+    return start(config, run, **options)
+
+
+def evaluate(path: str, **options: Any) -> dict[str, Any]:
+    """Evaluate a run, a model, a server or a scripted policy; see `hgpo.runs.evaluation.evaluate`."""
+    from .evaluation import evaluate as start
+
+    return start(path, **options)
+
+
+__all__ = [
+    "Config",
+    "Panel",
+    "between_arms",
+    "evaluate",
+    "experiment_name",
+    "load",
+    "over_runs",
+    "over_tasks",
+    "preset_names",
+    "train",
+    "wilson",
+]

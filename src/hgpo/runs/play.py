@@ -1,0 +1,146 @@
+"""Play a frozen panel once per seed and say how well it went, with intervals."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..play import Episode, Job
+from ..errors import EnvironmentFailed
+from ..files import write_text
+from ..play.policy import Policy
+from ..seeds import derive
+from .panels import Panel, spread
+from .statistics import over_tasks
+
+if TYPE_CHECKING:
+    from ..config.stage import Stage
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome of a panel under several seeds."""
+
+    panel: Panel
+    seeds: tuple[int, ...]
+    episodes: tuple[tuple[Episode, ...], ...]
+    """[seed][task]"""
+    temperature: float
+    failures: int
+    seconds: float
+
+    @property
+    def success_table(self) -> np.ndarray[Any, Any]:
+        """[seeds, tasks] of 0 and 1."""
+        return np.array([[float(one.success) for one in row] for row in self.episodes])
+
+    def summary(self) -> dict[str, Any]:
+        """The result as JSON: success overall, by seed and by type, with deviation and 95% interval."""
+        table = self.success_table
+        scores = np.array([[one.score for one in row] for row in self.episodes])
+        lengths = np.array([[len(one.steps) for one in row] for row in self.episodes])
+        by_seed = table.mean(axis=1)
+        low, high = over_tasks(table)
+        kinds: dict[str, list[int]] = {}
+        for place, episode in enumerate(self.episodes[0]):
+            kinds.setdefault(episode.kind or "all", []).append(place)
+        return {
+            "success": float(table.mean()),
+            "success_std_over_seeds": float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None,
+            "success_interval_95": [low, high],
+            "success_by_seed": {str(seed): float(value) for seed, value in zip(self.seeds, by_seed)},
+            "success_by_type": {
+                kind: {
+                    "tasks": len(places),
+                    "success": float(table[:, places].mean()),
+                    "interval_95": list(over_tasks(table[:, places])),
+                }
+                for kind, places in sorted(kinds.items())
+            },
+            "score": float(scores.mean()),
+            "steps": float(lengths.mean()),
+            "episodes": int(table.size),
+            "environment_failures": self.failures,
+            "seconds": self.seconds,
+            "panel": self.panel.summary(),
+            "protocol": {
+                "seeds": list(self.seeds),
+                "temperature": self.temperature,
+                "interval": "bootstrap over tasks, 95%",
+            },
+        }
+
+
+def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
+    """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
+    return Panel(
+        stage.env.name,
+        split,
+        spread(stage.tasks(split), tasks),
+        max_steps or stage.agent.max_steps,
+        stage.env.settings,
+    )
+
+
+def run_panel(
+    stage: Stage,
+    policy: Policy,
+    panel: Panel,
+    seeds: Sequence[int],
+    temperature: float,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> Evaluation:
+    """Play every task of the panel once per seed.
+
+    Raises:
+        EnvironmentFailed: a task could not be played to its end; a panel with holes is no panel.
+    """
+    began = time.monotonic()
+    # All seeds at once: a GPU has room for them, and the slowest episode is waited for once.
+    jobs = [
+        Job(task, f"{task}@{place}#{number}", 0, derive("evaluation", seed, task))
+        for number, seed in enumerate(seeds)
+        for place, task in enumerate(panel.tasks)
+    ]
+    found = stage.play(policy, jobs, on_episode, panel.max_steps)
+    if found.dropped:
+        raise EnvironmentFailed(
+            f"{len(found.dropped)} of {len(jobs)} episodes could not be played to their end "
+            f"({found.causes[0] if found.causes else 'no cause given'}). Raise env.attempts or repair it."
+        )
+    count = len(panel.tasks)
+    results = tuple(found.episodes[start : start + count] for start in range(0, len(jobs), count))
+    return Evaluation(panel, tuple(seeds), results, temperature, found.failures, time.monotonic() - began)
+
+
+def write_logs(result: Evaluation, folder: Path, extra: Mapping[str, Any]) -> Path:
+    """`output_seed{seed}.log` for every seed and one JSON result; returns the JSON's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, row in zip(result.seeds, result.episodes):
+        lines = []
+        for episode in row:
+            lines.append(
+                f"== {episode.task} type={episode.kind} success={episode.success} "
+                f"score={episode.score:.3f} steps={len(episode.steps)}"
+            )
+            for step in episode.steps:
+                lines.append(f"   [{step.index}] saw: {' '.join(step.observation.split())}")
+                lines.append(f"   [{step.index}] did: {step.action} ({step.outcome})")
+        share = float(np.mean([one.success for one in row]))
+        lines.append(f"seed {seed}: success {share:.4f} over {len(row)} tasks")
+        write_text(folder / f"output_seed{seed}.log", "\n".join(lines) + "\n")
+    path = folder / f"result_{result.panel.split}.json"
+    write_text(path, json.dumps({**result.summary(), **extra}, indent=1) + "\n")
+    return path
+
+
+def logs_folder(name: str) -> Path:
+    """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
+    return Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / name

@@ -1,0 +1,130 @@
+"""The policy a run starts from: loaded, or made and warm-started on the spot."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..play import Job
+from ..envs.registry import BUILT_IN
+from ..errors import BadSetting
+from ..policies.scripted import ActingPolicy, RandomActor
+from ..seeds import derive
+from .checkpoint import PARTIAL, replace_folder
+from ..config.schema import Config
+from ..learn.kernels import quicken
+from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
+from ..config.load import as_dict
+from ..config.stage import Stage
+from ..models.tokenizer import make_tokenizer
+from .tracking import Screen
+from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
+
+
+def start_folder(run: Path) -> Path:
+    """Where a run keeps the policy it started from, when it made one."""
+    return run / "start"
+
+
+def makes_start(config: Config) -> bool:
+    """Whether the starting policy is made here rather than only loaded."""
+    return config.model.path == "tiny" or config.warm.episodes > 0
+
+
+def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, screen: Screen) -> Path:
+    """Make the starting policy in `folder` unless it is there; returns the folder.
+
+    The folder appears whole or not at all, so an interrupted warm start is simply done again.
+    """
+    if folder.is_dir():
+        return folder
+    if config.model.path == "tiny" and config.warm.episodes == 0:
+        raise BadSetting(
+            "model=tiny starts from random weights and needs expert episodes to learn its words and commands "
+            "from: set warm.episodes to 100 or more, or give model=PATH."
+        )
+    check_source(config.model.path)
+    demonstrations = demonstrate(stage, config, expert(stage), _count(screen, config.warm.episodes))
+    screen.say(
+        f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "
+        f"{len(demonstrations.steps)} steps to clone"
+    )
+    model, tokenizer = _begin(config, stage, demonstrations, device)
+    quicken(model, device)
+    rows = as_rows(demonstrations.steps, tokenizer)
+    loss = 0.0
+    for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
+        loss = latest if math.isfinite(latest) else loss
+        screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
+    screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
+    partial = folder.with_name(f"{PARTIAL}{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
+    replace_folder(partial, folder)
+    return folder
+
+
+def expert(stage: Stage) -> Callable[[], Any]:
+    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
+    make = getattr(stage.scout, "expert", None)
+    if callable(make):
+        return make  # type: ignore[no-any-return]
+    if stage.env.name in BUILT_IN:
+        from ..envs.scripted import scripted
+
+        return lambda: scripted("expert")
+    raise BadSetting(
+        f"The environment {stage.env.name!r} has no expert to clone. Give it a method `expert()` that returns an "
+        "object with reset(observation) and act(seen), or set warm.episodes=0 and model=PATH."
+    )
+
+
+def _begin(
+    config: Config, stage: Stage, demonstrations: Demonstrations, device: torch.device
+) -> tuple[Any, Any]:
+    """The model before cloning."""
+    if config.model.path != "tiny":
+        # Cloning changes weights by less than bfloat16 can hold: train in float32, round when saving.
+        model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
+        if config.model.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return model, tokenizer
+    texts = [f"{step.prompt} {step.reply}" for step in demonstrations.steps]
+    tokenizer = make_tokenizer(
+        [*texts, *wander(stage, config)], config.model.tokenizer, config.model.vocabulary
+    )
+    positions = config.agent.max_prompt_tokens + config.agent.max_response_tokens
+    model = make_tiny(config.model, len(tokenizer), tokenizer.eos_token_id, config.seed, positions)
+    return model.to(device), tokenizer
+
+
+def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
+    """Texts of random play on training tasks: words that the expert never needed but the policy will meet."""
+
+    tasks = stage.tasks(config.env.split, config.env.tasks)
+    jobs = [
+        Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
+        for number in range(episodes)
+    ]
+    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
+    return [
+        " ".join([step.prompt, step.next_observation, *step.admissible])
+        for episode in found.episodes
+        for step in episode.steps
+    ]
+
+
+def _count(screen: Screen, total: int) -> Callable[[Any], None]:
+    done = [0]
+
+    def one(_: Any) -> None:
+        done[0] += 1
+        screen.now(f"warm start: expert episode {done[0]}/{total}")
+
+    return one

@@ -1,0 +1,150 @@
+"""Where numbers go: metrics.jsonl always, a line on the screen, TensorBoard and W&B by setting."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..errors import MissingExtra
+from ..files import write_text
+from ..config.schema import TrackConfig
+
+
+class Metrics:
+    """`metrics.jsonl`: one line per iteration, appended and flushed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[dict[str, Any]]:
+        """All complete lines; a half-written last one is ignored."""
+        rows: list[dict[str, Any]] = []
+        if self.path.is_file():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError):
+                    rows.append(json.loads(line))
+        return rows
+
+    def rewind(self, iteration: int) -> None:
+        """Keep only lines up to `iteration`: what came after the checkpoint will be written again."""
+        kept = [row for row in self.read() if row["iteration"] <= iteration]
+        write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add a line."""
+        with open(self.path, "a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+
+
+class Screen:
+    """One line per iteration; on a terminal also a live line about what is going on."""
+
+    def __init__(self, total: int, stream: TextIO | None = None, quiet: bool = False) -> None:
+        self.total, self.quiet = total, quiet
+        self.stream = stream if stream is not None else sys.stderr
+        self.live = self.stream.isatty() and not quiet
+        self.width = 0
+        self.last = 0.0
+        self.pace: list[float] = []
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if not self.quiet:
+            self._clear()
+            print(text, file=self.stream, flush=True)
+
+    def now(self, text: str) -> None:
+        """What is going on; at most ten times a second, on terminals only."""
+        if self.live and time.monotonic() - self.last > 0.1:
+            self.last = time.monotonic()
+            line = text[:118]
+            self.stream.write("\r" + line.ljust(self.width))
+            self.stream.flush()
+            self.width = len(line)
+
+    def iteration(self, row: dict[str, Any]) -> None:
+        """The line of a finished iteration."""
+        self.pace = [*self.pace[-9:], float(row["seconds"])]
+        left = (self.total - row["iteration"]) * sum(self.pace) / len(self.pace)
+        parts = [
+            f"iteration {row['iteration']:>4}/{self.total}",
+            f"success {row['success']:6.1%}",
+            f"return {row['return']:6.2f}",
+        ]
+        if "loss/policy" in row:
+            parts.append(f"loss {row['loss/policy']:+.4f}")
+            parts.append(f"kl {row.get('loss/kl', row['kl_old']):.4f}")
+        parts.append(f"{row.get('tokens_per_second', 0):7,.0f} tok/s")
+        parts.append(f"{row['seconds']:5.1f} s")
+        if "seconds/rollout" in row:
+            parts.append(
+                f"(play {row['seconds/rollout']:.1f}, of it generating {row['seconds/generate']:.1f}, "
+                f"update {row['seconds/update']:.1f})"
+            )
+        parts.append(f"left {_clock(left)}")
+        parts += [
+            f"{name.split('/')[1]} {value:.1%}"
+            for name, value in row.items()
+            if name.startswith("eval/") and name.endswith("/success")
+        ]
+        self.say("  ".join(parts))
+
+    def _clear(self) -> None:
+        if self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.width = 0
+
+
+class Trackers:
+    """TensorBoard and W&B; without either, nothing happens."""
+
+    def __init__(self, settings: TrackConfig, run: Path, name: str, config: dict[str, Any]) -> None:
+        self.board: Any = None
+        self.wandb: Any = None
+        if settings.tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise MissingExtra("tensorboard", "track", "track.tensorboard") from error
+            self.board = SummaryWriter(str(run / "tensorboard"))
+        if settings.wandb:
+            try:
+                import wandb
+            except ImportError as error:
+                raise MissingExtra("wandb", "track", "track.wandb") from error
+            self.wandb = wandb.init(
+                project=settings.wandb,
+                name=name,
+                config=config,
+                dir=os.environ.get("WANDB_DIR", str(run)),
+                id=f"{name}-{run.name}".replace("/", "-")[:120],
+                resume="allow",
+            )
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Send an iteration's numbers."""
+        if self.board is not None:
+            for name, value in row.items():
+                if isinstance(value, int | float):
+                    self.board.add_scalar(name, value, row["iteration"])
+        if self.wandb is not None:
+            self.wandb.log(row, step=row["iteration"])
+
+    def close(self) -> None:
+        """Flush."""
+        if self.board is not None:
+            self.board.close()
+        if self.wandb is not None:
+            self.wandb.finish()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

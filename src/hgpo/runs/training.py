@@ -1,0 +1,301 @@
+"""The training run: play, estimate, update; evaluate and save as it goes.
+
+from hgpo.runs import load, train
+train(load("quickstart"), "runs/quickstart")
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import NotFinite
+from ..estimators.estimate import Computed, arrange, compute
+from .play import make_panel
+from .panels import Panel
+from ..files import plain
+from ..estimators.penalty import MUCH, penalty_share
+from ..steps.batch import StepBatch
+from . import checkpoint
+from .checkpoint import TrainState
+from ..config.schema import Config, experiment_name
+from .description import describe, settings_of
+from ..learn.distributed import World
+from ..learn.learner import Learner
+from .measures import iteration_measures
+from ..policies.hf.memory import memory_explained
+from ..models.load import check_source, load_model, pick_device
+from .phases import Phases
+from .player import Player
+from .start import makes_start, prepare, start_folder
+from .reporting import finish, write_rollouts
+from .rollout import roll_out
+from ..learn.selection import train_rows
+from ..config.load import as_dict, estimator_settings
+from ..config.stage import Stage
+from .stopping import Stop, StopRequested
+from .tracking import Metrics, Screen, Trackers
+
+
+def train(
+    config: Config | None,
+    run: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    max_minutes: float | None = None,
+    quiet: bool = False,
+    stream: Any = None,
+) -> dict[str, Any]:
+    """Train as `config` says into the folder `run`; returns what `results.json` holds.
+
+    Args:
+        config: the settings; None with `resume` takes those of the run.
+        run: the run's folder, made if needed.
+        resume: continue the run in that folder from its last checkpoint (or start it).
+        max_minutes: stop before an iteration that would end after so many minutes; the run can be resumed.
+        quiet: print nothing.
+        stream: where progress goes (standard error by default).
+    """
+    folder = Path(run)
+    config = settings_of(folder, config, resume)
+    if not start_folder(folder).is_dir():  # a run that has made its start needs no other model
+        check_source(config.model.path)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    world = World(pick_device(config.device))
+    try:
+        with memory_explained(), Stop(max_minutes) as stop:
+            screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
+            return _Run(config, folder, world, stop, screen).go()
+    finally:
+        world.close()
+
+
+class _Run:
+    """One run from start (or checkpoint) to end."""
+
+    def __init__(self, config: Config, folder: Path, world: World, stop: Stop, screen: Screen) -> None:
+        self.config, self.folder, self.world, self.stop, self.screen = config, folder, world, stop, screen
+        self.stage = Stage(config.env, config.agent)
+        self.estimator = estimator_settings(config)
+        self.metrics = Metrics(folder / "metrics.jsonl")
+        self.name = experiment_name(config)
+        self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
+        self.panels: dict[str, Panel] = {
+            split: make_panel(self.stage, split, config.eval.tasks, config.eval.max_steps)
+            for split in (config.eval.splits if config.eval.every else ())
+        }
+        self.before = 0.0
+        self.warned = False
+        self.began = time.monotonic()
+
+    def go(self) -> dict[str, Any]:
+        """The whole run."""
+        config = self.config
+        if self.world.first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            describe(self.folder, self.name, config, self.estimator, self.panels, len(self.tasks))
+        self.world.barrier()
+        state = self._set_up()
+        trackers = Trackers(
+            config.track if self.world.first else replace(config.track, tensorboard=False, wandb=""),
+            self.folder,
+            self.name,
+            as_dict(config),
+        )
+        try:
+            state, why = self._loop(state, trackers)
+        finally:
+            trackers.close()
+            self.stage.close()
+        result = {
+            "name": self.name,
+            "ended": why,
+            "iterations": state.iteration,
+            "seconds": state.seconds,
+            "best_iteration": state.best_iteration,
+        }
+        if self.world.first:
+            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(config))
+            result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
+        # Leave together: a process that tears its connections down early can bring the others down.
+        self.world.barrier()
+        return result
+
+    def _set_up(self) -> TrainState:
+        """Model, learner and, from the last checkpoint, where they stood."""
+        config = self.config
+        source = config.model.path
+        if makes_start(config):
+            folder = start_folder(self.folder)
+            if self.world.first:
+                prepare(config, self.stage, folder, self.world.device, self.screen)
+            self.world.barrier()
+            source = str(folder)
+        model, self.tokenizer = load_model(source, config.model, self.world.device)
+        self.learner = Learner(model, config, self.world, self.tokenizer.eos_token_id)
+        state = TrainState(0, 0, 0)
+        saved = checkpoint.list_checkpoints(self.folder)
+        if saved:
+            state, tensors = checkpoint.load(saved[-1])
+            self.learner.restore(tensors, state.updates)
+            self.screen.say(f"resuming after iteration {state.iteration}")
+        if self.world.first:
+            self.metrics.rewind(state.iteration if saved else -1)
+        self.before = state.seconds
+        self.player = Player(self.learner.actor, self.tokenizer, config, self.stage, self.world, self.stop)
+        count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
+        self.screen.say(
+            f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
+            f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
+        )
+        return state
+
+    def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
+        config, pace = self.config, 0.0
+        if state.iteration == 0 and not checkpoint.list_checkpoints(self.folder):
+            try:
+                row, state = self._first(state)
+            except StopRequested:
+                return state, "interrupted"
+            self._record(row, trackers)
+            self._save(state)
+        while state.iteration < config.iterations:
+            if self.world.any(self.stop.requested):
+                self._save_if_new(state)
+                return state, "interrupted"
+            if self.world.any(self.stop.out_of_time(pace)):
+                self._save_if_new(state)
+                return state, "out of time"
+            start = time.monotonic()
+            try:
+                row, state = self._iteration(state)
+            except StopRequested:
+                self._save_if_new(state)
+                return state, "interrupted"
+            pace = max(pace, time.monotonic() - start)
+            self._record(row, trackers)
+            if state.iteration % config.save_every == 0 or state.iteration == config.iterations:
+                self._save(state)
+        return state, "finished"
+
+    def _first(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
+        """The starting policy, evaluated: iteration 0."""
+        start = time.monotonic()
+        row: dict[str, Any] = {"iteration": 0}
+        found, state = self._evaluate(state, 0)
+        if found:
+            first = self.config.eval.splits[0]
+            row |= {"success": found[f"eval/{first}/success"], "return": found[f"eval/{first}/return"]}
+        row["seconds"] = time.monotonic() - start
+        return {**row, **found}, state
+
+    def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
+        """Play, estimate, update, perhaps evaluate."""
+        config, number = self.config, state.iteration + 1
+        phases = Phases()
+        policy = self.player.policy(config.rollout.temperature)
+        done = [0]
+
+        def played(_: Any) -> None:
+            done[0] += 1
+            total = config.rollout.tasks * config.rollout.group_size // self.world.size
+            self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
+
+        found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
+        phases.end("rollout")
+        batch = StepBatch.from_rows(found.rows)
+        computed = compute(batch, config.estimator.name, self.estimator)
+        result = arrange(batch, computed)
+        rows, kept = train_rows(found.rows, result.advantages, config.update)
+        phases.end("estimate")
+        self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
+        losses: dict[str, float] = {}
+        if rows:
+            try:
+                losses = self.learner.update(rows, config.seed * 1_000_003 + number)
+            except NotFinite as error:
+                path = self.folder / "not_finite.jsonl.gz"
+                if self.world.first:
+                    batch.with_columns(advantage=result.advantages).write(path)
+                raise NotFinite(f"{error} The batch is in {path}.") from None
+            self.player.refresh()
+        phases.end("update")
+        if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
+            write_rollouts(
+                self.folder,
+                batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
+                number,
+            )
+        state = replace(
+            state, iteration=number, cursor=state.cursor + config.rollout.tasks, updates=self.learner.updates
+        )
+        evaluated: dict[str, float] = {}
+        if config.eval.every and (number % config.eval.every == 0 or number == config.iterations):
+            evaluated, state = self._evaluate(state, number)
+        phases.end("eval")
+        state = replace(state, seconds=self.before + time.monotonic() - self.began)
+        row = {
+            "iteration": number,
+            **found.metrics,
+            **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
+            "advantage/penalty_share": self._penalty(computed, number),
+            "filtered_groups": found.metrics["groups"] - kept,
+            **losses,
+            **{f"estimator/{key}": value for key, value in result.metrics.items()},
+            **evaluated,
+        }
+        return plain(row), state
+
+    def _penalty(self, computed: Computed, number: int) -> float:
+        """The penalty's share of the advantages; the first time that it is large, the run says so."""
+        share = penalty_share(self.config.estimator.name, computed)
+        if share > MUCH and not self.warned:
+            self.warned = True
+            self.screen.say(
+                f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
+                "actions, not from success. If success falls, set update.invalid_penalty=0, "
+                "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
+            )
+        return share
+
+    def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
+        """Success on every panel; the first split decides which iteration is best."""
+        values = self.player.evaluate(self.panels, self.screen)
+        if values:
+            success = values[f"eval/{self.config.eval.splits[0]}/success"]
+            if success > state.best_success:
+                state = replace(state, best_iteration=iteration, best_success=success)
+        return values, state
+
+    def _save(self, state: TrainState) -> None:
+        tensors = self.learner.state()
+        if self.world.first:
+            checkpoint.save(
+                self.folder,
+                state,
+                tensors,
+                self.learner.actor,
+                self.tokenizer,
+                as_dict(self.config),
+                self.config.keep,
+            )
+        self.world.barrier()
+
+    def _save_if_new(self, state: TrainState) -> None:
+        saved = checkpoint.list_checkpoints(self.folder)
+        if not saved or int(saved[-1].name) != state.iteration:
+            self._save(state)
+
+    def _record(self, row: dict[str, Any], trackers: Trackers) -> None:
+        if self.world.first:
+            self.metrics.append(row)
+            trackers.log(row)
+        if "success" in row:
+            self.screen.iteration(row)

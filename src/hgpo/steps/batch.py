@@ -1,0 +1,258 @@
+"""`StepBatch`: recorded steps as columns, one row per step of an agent.
+
+| column | meaning |
+| --- | --- |
+| `task` | the task a rollout tried; groups never cross tasks |
+| `trajectory` | the rollout, unique within its task |
+| `step` | index of the step in its trajectory, from 0 |
+| `observation` | what the agent saw before acting |
+| `reward` | reward of the step |
+| `action` | what the agent did (optional) |
+| `valid` | whether the action was well formed (optional, true) |
+| `state_key`, `prompt`, `response`, `done`, `success`, `admissible` | optional, see the documentation |
+| `padding` | rows to leave out of everything (optional, false) |
+
+Any other column is kept as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadSteps
+from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, object_array
+from .order import Trajectories, locate
+from .values import FLAGS, TEXT, convert, convert_plain, defaults, encode, encode_into
+
+REQUIRED = ("task", "trajectory", "step", "observation", "reward")
+CHUNK = 65_536
+
+
+class StepBatch:
+    """Columns of steps. Make one with `from_rows`, `from_arrays` or `read`.
+
+    >>> batch = StepBatch.from_rows([
+    ...     {"task": "t", "trajectory": "a", "step": 0, "observation": "door", "action": "open", "reward": 1.0},
+    ...     {"task": "t", "trajectory": "b", "step": 0, "observation": "door", "action": "knock", "reward": 0.0},
+    ... ])
+    >>> len(batch), batch.column_names[:3]
+    (2, ['task', 'trajectory', 'step'])
+    """
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        """Take finished columns as they are; the constructors below check and convert."""
+        self._columns = dict(columns)
+        self._encoded: dict[str, Categorical] = {}
+
+    # Making one
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> StepBatch:
+        """Collect rows (dicts); an iterator is read in chunks, so the dicts need not exist all at once."""
+        builder = ColumnBuilder()
+        iterator = iter(rows)
+        while chunk := list(itertools.islice(iterator, CHUNK)):
+            builder.add_rows(chunk)
+        return builder.finish()
+
+    @classmethod
+    def from_arrays(cls, **columns: Any) -> StepBatch:
+        """Make a batch from whole columns: sequences or arrays of one length [steps]."""
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise BadSteps(
+                f"Columns of different lengths were given: {lengths}. Every column needs one entry per step."
+            )
+        for name in REQUIRED:
+            if name not in columns:
+                raise _missing_column(name, columns)
+        return _checked({name: convert(name, values) for name, values in columns.items()})
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> StepBatch:
+        """Read a `.jsonl`, `.jsonl.gz` or `.parquet` file; `columns` maps names in the file to ours."""
+        from .files import read
+
+        return read(path, columns or {})
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write all columns as `.jsonl`, `.jsonl.gz` or `.parquet`, atomically."""
+        from .files import write
+
+        write(self, path)
+
+    # Looking inside
+
+    def __len__(self) -> int:
+        return len(self._columns["step"])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        """The plain values of a column [steps]."""
+        column = self.column(name)
+        return column.decode() if isinstance(column, Categorical) else column
+
+    def __repr__(self) -> str:
+        return f"StepBatch({len(self)} steps, columns: {', '.join(self.column_names)})"
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of all columns, in the order they were given."""
+        return list(self._columns)
+
+    def column(self, name: str) -> Column:
+        """A column as it is stored."""
+        if name not in self._columns:
+            raise _missing_column(name, self._columns)
+        return self._columns[name]
+
+    def encoded(self, name: str) -> Categorical:
+        """A column with its distinct values numbered; each value is hashed once per batch."""
+        if name not in self._encoded:
+            column = self.column(name)
+            self._encoded[name] = column if isinstance(column, Categorical) else encode(name, column)
+        return self._encoded[name]
+
+    @property
+    def rewards(self) -> FloatArray:
+        """float64 [steps]."""
+        rewards: FloatArray = self._columns["reward"]  # type: ignore[assignment]
+        return rewards
+
+    def flag(self, name: str) -> BoolArray:
+        """A true/false column [steps], or its default where it was not given."""
+        if name in self._columns:
+            values: BoolArray = self._columns[name]  # type: ignore[assignment]
+            return values
+        return np.full(len(self), FLAGS[name])
+
+    @cached_property
+    def trajectories(self) -> Trajectories:
+        """Canonical order of the steps; checks the step indices."""
+        step: IntArray = self._columns["step"]  # type: ignore[assignment]
+        return locate(self.encoded("task"), self.encoded("trajectory"), step)
+
+    # Making another one from it
+
+    def take(self, rows: IntArray | BoolArray) -> StepBatch:
+        """The rows with the given numbers, in that order, or those where a mask is true."""
+        return StepBatch(
+            {n: c.take(rows) if isinstance(c, Categorical) else c[rows] for n, c in self._columns.items()}
+        )
+
+    def with_columns(self, **columns: Any) -> StepBatch:
+        """The same steps with more columns, or with some replaced."""
+        return StepBatch(
+            {**self._columns, **{name: convert(name, values) for name, values in columns.items()}}
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The steps as dicts of plain Python values, one at a time."""
+        columns = {n: c.decode() if isinstance(c, Categorical) else c for n, c in self._columns.items()}
+        for start in range(0, len(self), CHUNK):
+            lists = [column[start : start + CHUNK].tolist() for column in columns.values()]
+            for values in zip(*lists):
+                yield dict(zip(columns, values))
+
+
+class ColumnBuilder:
+    """Gathers chunks of rows into columns, keeping repeated text once."""
+
+    def __init__(self) -> None:
+        self.encoders = {name: Encoder() for name in TEXT}
+        self.parts: dict[str, list[np.ndarray[Any, Any]]] = {}
+        self.count = 0
+
+    def add_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append a chunk of rows."""
+        try:
+            chunk = _transpose(rows)
+            for name in REQUIRED:
+                if name not in chunk:
+                    raise _missing_column(name, chunk)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self._bad_row(rows, error) from None
+        self.add_columns(chunk, len(rows))
+
+    def add_columns(self, chunk: Mapping[str, Sequence[Any]], count: int) -> None:
+        """Append a chunk given as columns."""
+        for name in self.parts.keys() - chunk.keys():
+            self.parts[name].append(defaults(name, count))
+        for name, values in chunk.items():
+            if name not in self.parts:
+                self.parts[name] = [defaults(name, self.count)] if self.count else []
+            if name in self.encoders:
+                part: np.ndarray[Any, Any] = encode_into(self.encoders[name], name, values, self.count)
+            else:
+                part = convert_plain(name, values, self.count)
+            self.parts[name].append(part)
+        self.count += count
+
+    def finish(self) -> StepBatch:
+        """The batch of everything added."""
+        if self.count == 0:
+            raise BadSteps(
+                "The batch is empty: no step was given. Expected at least one row with the columns "
+                f"{', '.join(REQUIRED)}."
+            )
+        columns: dict[str, Column] = {}
+        for name, parts in self.parts.items():
+            joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            if name in self.encoders:
+                columns[name] = Categorical(joined, object_array(list(self.encoders[name])))
+            else:
+                columns[name] = joined
+        return _checked(columns)
+
+    def _bad_row(self, rows: Sequence[Any], error: Exception) -> BadSteps:
+        for number, row in enumerate(rows, start=self.count):
+            if not isinstance(row, Mapping):
+                return BadSteps(
+                    f"Row {number} is a {type(row).__name__}; expected a dict with the keys {', '.join(REQUIRED)}."
+                )
+            for name in REQUIRED:
+                if name not in row:
+                    return BadSteps(
+                        f"Row {number} has no {name!r}; it has {', '.join(map(str, row)) or 'nothing'}. Expected the "
+                        f"keys {', '.join(REQUIRED)} in every row; rename yours or add what is missing."
+                    )
+        return BadSteps(f"The rows could not be read as dicts: {error}.")
+
+
+def _transpose(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Columns of a chunk of rows; a key that only some rows have is None in the others."""
+    names = list(rows[0])
+    try:
+        chunk = {name: list(map(itemgetter(name), rows)) for name in names}
+        if set(map(len, rows)) == {len(names)}:  # with all names present, equal length means equal keys
+            return chunk
+    except KeyError:
+        pass
+    names += sorted(set().union(*rows).difference(names))
+    return {n: [r[n] for r in rows] if n in REQUIRED else [r.get(n) for r in rows] for n in names}
+
+
+def _checked(columns: dict[str, Column]) -> StepBatch:
+    """The finished batch, with its step indices checked where rows are not padding."""
+    batch = StepBatch(columns)
+    if len(batch) == 0:
+        raise BadSteps("The batch is empty: the columns have no entries. Give at least one step.")
+    if not batch.flag("padding").any():
+        _ = batch.trajectories
+    return batch
+
+
+def _missing_column(name: str, given: Iterable[str]) -> BadSteps:
+    return BadSteps(
+        f"The steps have no column {name!r}; they have {', '.join(map(str, given)) or 'none'}. "
+        f"Add it, or rename yours (the command line takes --columns theirs=ours)."
+    )

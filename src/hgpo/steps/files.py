@@ -1,0 +1,282 @@
+"""Steps on disk: JSON lines and Parquet, read and written in pieces.
+
+The format follows the file's name: `.jsonl` or `.ndjson` (also with `.gz`), `.parquet`. Reading keeps repeated text
+once, so ten million steps need neither ten million dicts nor ten million strings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import BadFile, BadSteps, MissingExtra
+from ..files import atomic_path
+from ..progress import Progress
+from .batch import CHUNK, ColumnBuilder, StepBatch
+from .columns import Categorical, Encoder, object_array
+from .values import TEXT
+
+SCHEMA_VERSION = "1"
+
+
+def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
+    """Read a file of steps; `columns` maps names in the file to ours."""
+    source = Path(path)
+    form = _format(source)
+    if not source.is_file():
+        raise BadFile(f"There is no file {source}. Check the path.")
+    if source.stat().st_size == 0:
+        raise BadFile(f"{source} is empty; expected one step per line (JSON) or row (Parquet).")
+    with Progress(f"reading {source.name}", total=source.stat().st_size) as progress:
+        try:
+            return (
+                _read_parquet(source, columns, progress)
+                if form == "parquet"
+                else _read_jsonl(source, columns, progress)
+            )
+        except BadSteps as error:
+            raise BadSteps(f"{source}: {error}") from None
+
+
+def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a file as they are, under their own names; for importers of other formats."""
+    source = Path(path)
+    form = _format(source)
+    if not source.is_file():
+        raise BadFile(f"There is no file {source}. Check the path.")
+    if form == "parquet":
+        arrow = _pyarrow()
+        with _parquet_errors(arrow, source):
+            for piece in arrow.parquet.ParquetFile(source).iter_batches(batch_size=CHUNK):
+                yield from piece.to_pylist()
+        return
+    with open(source, "rb") as raw:
+        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if form == "jsonl.gz" else raw  # type: ignore[assignment]
+        for number, line in enumerate(_lines(stream, source), start=1):
+            if line.strip():
+                yield _parse(line, number, source, {})
+
+
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the columns of a Parquet file."""
+    source, arrow = Path(path), _pyarrow()
+    with _parquet_errors(arrow, source):
+        return list(map(str, arrow.parquet.read_schema(source).names))
+
+
+def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
+    """Write a batch; nothing is left behind when it fails."""
+    target = Path(path)
+    form = _format(target)
+    with Progress(f"writing {target.name}", total=len(batch)) as progress, atomic_path(target) as temporary:
+        if form == "parquet":
+            _write_parquet(batch, temporary, progress)
+        else:
+            _write_jsonl(batch, temporary, progress, compress=form == "jsonl.gz")
+
+
+def _format(path: Path) -> str:
+    name = path.name.lower()
+    for form, endings in {
+        "parquet": (".parquet", ".pq"),
+        "jsonl": (".jsonl", ".ndjson"),
+        "jsonl.gz": (".jsonl.gz", ".ndjson.gz"),
+    }.items():
+        if name.endswith(endings):
+            return form
+    raise BadFile(f"{path} has an unknown ending; expected .jsonl, .jsonl.gz or .parquet. Rename the file.")
+
+
+# JSON lines
+
+
+def _read_jsonl(source: Path, columns: Mapping[str, str], progress: Progress) -> StepBatch:
+    builder = ColumnBuilder()
+    number = 0
+    with open(source, "rb") as raw:
+        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if source.name.lower().endswith(".gz") else raw  # type: ignore[assignment]
+        lines = _lines(stream, source)
+        position = 0
+        while chunk := list(itertools.islice(lines, CHUNK)):
+            rows = []
+            for line in chunk:
+                number += 1
+                if line.strip():
+                    rows.append(_parse(line, number, source, columns))
+            if rows:
+                builder.add_rows(rows)
+            progress.add(raw.tell() - position)
+            position = raw.tell()
+    return builder.finish()
+
+
+def _lines(stream: IO[bytes], source: Path) -> Iterator[bytes]:
+    try:
+        yield from stream
+    except (EOFError, OSError, gzip.BadGzipFile) as error:
+        raise BadFile(f"{source} is damaged or cut short: {error}. Copy or write the file again.") from None
+
+
+def _parse(line: bytes, number: int, source: Path, columns: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = "the line ends in the middle (a truncated file?)" if not line.endswith(b"\n") else str(error)
+        raise BadFile(
+            f"{source}, line {number}: not a JSON object: {reason}. Expected one complete step per line; "
+            f"write the file again or remove the line."
+        ) from None
+    if not isinstance(row, dict):
+        raise BadFile(
+            f"{source}, line {number}: a JSON {type(row).__name__}; expected an object with the keys of a step."
+        )
+    return {columns.get(name, name): value for name, value in row.items()} if columns else row
+
+
+def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: bool) -> None:
+    with open(target, "wb") as raw:
+        # A fixed time keeps compressed files of equal content equal.
+        stream: IO[bytes] = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if compress else raw  # type: ignore[assignment]
+        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
+            for row in batch.rows():
+                text.write(json.dumps(row, ensure_ascii=False, default=_plain) + "\n")
+                progress.add()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise BadSteps(
+        f"A column holds a {type(value).__name__}, which JSON cannot carry; write Parquet or remove the column."
+    )
+
+
+# Parquet
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "data", "Reading and writing Parquet") from None
+    return pyarrow
+
+
+@contextlib.contextmanager
+def _parquet_errors(arrow: Any, source: Path) -> Iterator[None]:
+    try:
+        yield
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadFile(
+            f"{source} is damaged, cut short or not Parquet: {reason} Write the file again."
+        ) from None
+
+
+def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) -> StepBatch:
+    arrow = _pyarrow()
+    with _parquet_errors(arrow, source):
+        schema = arrow.parquet.read_schema(source)
+        texts = [field.name for field in schema if arrow.types.is_string(field.type)]
+        file = arrow.parquet.ParquetFile(source, read_dictionary=texts)
+        gathered = _ArrowColumns()
+        for piece in file.iter_batches(batch_size=CHUNK):
+            gathered.add({columns.get(name, name): piece.column(name) for name in piece.schema.names})
+            progress.add(source.stat().st_size * piece.num_rows / max(file.metadata.num_rows, 1))
+    return gathered.finish()
+
+
+class _ArrowColumns:
+    """Joins pieces of a Parquet file; text stays encoded from end to end."""
+
+    def __init__(self) -> None:
+        self.encoders: dict[str, Encoder] = {}
+        self.parts: dict[str, list[Any]] = {}
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        arrow = _pyarrow()
+        for name, values in piece.items():
+            if arrow.types.is_dictionary(values.type) and values.null_count == 0:
+                encoder = self.encoders.setdefault(name, Encoder())
+                known = encoder.encode(values.dictionary.to_pylist(), len(values.dictionary))
+                part = known[values.indices.to_numpy().astype(np.int64)]
+            elif name in self.encoders:
+                part = self.encoders[name].encode(values.to_pylist(), len(values))
+            elif _is_number(arrow, values.type) and values.null_count == 0:
+                part = values.to_numpy(zero_copy_only=False)
+            else:
+                part = object_array(values.to_pylist())
+            self.parts.setdefault(name, []).append(part)
+
+    def finish(self) -> StepBatch:
+        columns: dict[str, Any] = {}
+        for name, parts in self.parts.items():
+            encoder = self.encoders.get(name)
+            if encoder is None:
+                columns[name] = np.concatenate(parts)
+            elif all(part.dtype == np.int64 for part in parts):
+                columns[name] = Categorical(np.concatenate(parts), object_array(list(encoder)))
+            else:  # a null appeared before the first text: decode what was encoded
+                values = object_array(list(encoder))
+                columns[name] = np.concatenate([p if p.dtype == object else values[p] for p in parts])
+        return StepBatch.from_arrays(**columns)
+
+
+def _is_number(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _write_parquet(batch: StepBatch, target: Path, progress: Progress) -> None:
+    arrow = _pyarrow()
+    rows_per_group = 4 * CHUNK
+    writer = None
+    try:
+        for start in range(0, len(batch), rows_per_group):
+            rows = np.arange(start, min(start + rows_per_group, len(batch)))
+            part = batch.take(rows)
+            arrays = {name: _to_arrow(arrow, name, part) for name in part.column_names}
+            table = arrow.table(arrays)
+            if writer is None:
+                table = table.replace_schema_metadata({"hgpo_schema_version": SCHEMA_VERSION})
+                writer = arrow.parquet.ParquetWriter(target, table.schema, compression="zstd")
+            writer.write_table(table.cast(writer.schema))
+            progress.add(len(rows))
+    except (arrow.ArrowException, TypeError) as error:
+        raise BadSteps(
+            f"A column cannot be stored as Parquet: {str(error).splitlines()[0]} Give every column values of one type."
+        ) from None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _to_arrow(arrow: Any, name: str, batch: StepBatch) -> Any:
+    column = batch.column(name)
+    if isinstance(column, Categorical):
+        values: Sequence[Any] = column.values.tolist()
+        if all(isinstance(value, str) for value in values):
+            codes = arrow.array(column.codes.astype(np.int32))
+            return arrow.DictionaryArray.from_arrays(codes, arrow.array(values, arrow.string())).cast(
+                arrow.string()
+            )
+        plain = column.decode().tolist()
+    elif column.dtype == object:
+        plain = column.tolist()
+    else:
+        return arrow.array(column)
+    if name in TEXT and len({type(value) for value in plain}) > 1:
+        raise TypeError(f"the column {name!r} mixes types.")
+    return arrow.array(plain)

@@ -1,0 +1,119 @@
+"""Where each step stands in its trajectory, from its step index alone.
+
+Rows may come in any order. `Trajectories` puts them into one canonical order (trajectories sorted by task and
+name, steps ascending), in which all arithmetic is done; so the numbers are the same to the last bit for any
+permutation of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import BadSteps
+from .columns import BoolArray, Categorical, IntArray, ObjectArray
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Canonical order of `n` steps in `m` trajectories. All arrays but `order` are in canonical order."""
+
+    order: IntArray
+    """[n] row number of each canonical position."""
+    trajectory_ids: IntArray
+    """[n] trajectory of each step, 0..m-1."""
+    task_ids: IntArray
+    """[n] task of each step."""
+    step: IntArray
+    """[n] step index, 0 at the start of a trajectory."""
+    lengths: IntArray
+    """[m] number of steps of each trajectory."""
+
+    @property
+    def num_trajectories(self) -> int:
+        """How many trajectories there are."""
+        return len(self.lengths)
+
+    @property
+    def remaining(self) -> IntArray:
+        """[n] number of steps that follow in the same trajectory."""
+        rest: IntArray = self.lengths[self.trajectory_ids] - 1 - self.step
+        return rest
+
+
+def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajectories:
+    """Order the steps and check that every trajectory has the steps 0, 1, 2, ... exactly once.
+
+    A trajectory is a (task, trajectory) pair: names may repeat between tasks.
+    """
+    num_names = len(trajectory.values)
+    pair = task.codes * num_names + trajectory.codes
+    if num_names * len(task.values) <= 4 * len(pair) + 1024:
+        # Few possible pairs: count them instead of sorting.
+        present = np.bincount(pair, minlength=num_names * len(task.values)) > 0
+        pairs = np.flatnonzero(present)
+        rank = np.cumsum(present) - 1
+        first_ids = rank[pair]
+    else:
+        pairs, first_ids = np.unique(pair, return_inverse=True)
+    ranks = _sorted_ranks(task.values[pairs // num_names], trajectory.values[pairs % num_names])
+    ids = ranks[first_ids]
+    lengths = np.bincount(ids, minlength=len(pairs)).astype(np.int64, copy=False)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+
+    inside = (step >= 0) & (step < lengths[ids])
+    position = starts[ids] + np.where(inside, step, 0)
+    if not inside.all() or (np.bincount(position, minlength=len(step)) != 1).any():
+        _explain(task, trajectory, step, ids, inside)
+    order = np.empty(len(step), dtype=np.int64)
+    order[position] = np.arange(len(step))
+    return Trajectories(order, ids[order], task.codes[order], step[order], lengths)
+
+
+def _sorted_ranks(tasks: ObjectArray, names: ObjectArray) -> IntArray:
+    """Rank of each (task, name) pair when sorted by value; values of different types sort by type name."""
+    keys = [(type(t).__name__, t, type(n).__name__, n) for t, n in zip(tasks, names)]
+    try:
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+    except TypeError:  # values that have no order of their own
+        texts = [repr(key) for key in keys]
+        order = sorted(range(len(keys)), key=texts.__getitem__)
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[order] = np.arange(len(keys))
+    return ranks
+
+
+def _explain(
+    task: Categorical, trajectory: Categorical, step: IntArray, ids: IntArray, inside: BoolArray
+) -> None:
+    """Raise the error that names the first trajectory whose step indices are wrong."""
+    suspects = np.flatnonzero(~inside)
+    if len(suspects) == 0:
+        lengths = np.bincount(ids)
+        starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        position = starts[ids] + step
+        suspects = np.flatnonzero(np.bincount(position, minlength=len(step))[position] != 1)
+    row = int(suspects[0])
+    rows = np.flatnonzero(ids == ids[row])
+    steps = np.sort(step[rows])
+    repeated = np.unique(steps[1:][steps[1:] == steps[:-1]])
+    missing = np.setdiff1d(np.arange(max(int(steps[-1]), 0) + 1)[:100_000], steps)
+    problems = []
+    if len(repeated):
+        problems.append(f"step {_few(repeated)} more than once")
+    if len(missing):
+        problems.append(f"no step {_few(missing)}")
+    if steps[0] < 0:
+        problems.append(f"a negative step {int(steps[0])}")
+    name, of = trajectory.values[trajectory.codes[row]], task.values[task.codes[row]]
+    raise BadSteps(
+        f"Trajectory {name!r} of task {of!r} has {' and '.join(problems)} among its {len(rows)} rows; expected the "
+        f"steps 0, 1, 2, ... exactly once each. Number the steps of each trajectory from 0, give every rollout its "
+        f"own trajectory name, and mark rows that are only padding with padding=true."
+    )
+
+
+def _few(numbers: IntArray) -> str:
+    shown = ", ".join(str(int(number)) for number in numbers[:5])
+    return shown + (", ..." if len(numbers) > 5 else "")

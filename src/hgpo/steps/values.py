@@ -1,0 +1,127 @@
+"""What the columns of steps may hold: checks and conversions of the values that callers give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadSteps
+from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, object_array
+
+TEXT = ("task", "trajectory", "observation")
+"""Columns of which each distinct value is kept once."""
+FLAGS = {"valid": True, "done": False, "success": False, "padding": False}
+"""Columns of truth values, and what they are where nothing is given."""
+
+
+def defaults(name: str, count: int) -> np.ndarray[Any, Any]:
+    """What `count` rows without the column `name` hold in it."""
+    return np.full(count, FLAGS[name]) if name in FLAGS else np.full(count, None, dtype=object)
+
+
+def convert(name: str, values: Any) -> Column:
+    """A whole column, checked."""
+    if isinstance(values, Categorical):
+        return values
+    return encode(name, values) if name in TEXT else convert_plain(name, values, 0)
+
+
+def encode(name: str, values: Any) -> Categorical:
+    """A whole column of text, each distinct value once."""
+    encoder = Encoder()
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    codes = encode_into(encoder, name, values, 0)
+    return Categorical(codes, object_array(list(encoder)))
+
+
+def encode_into(encoder: Encoder, name: str, values: Sequence[Any], first_row: int) -> IntArray:
+    """Codes of text that begins at row `first_row` of its column."""
+    try:
+        return encoder.encode(values, len(values))
+    except TypeError:
+        for row, value in enumerate(values, start=first_row):
+            try:
+                hash(value)
+            except TypeError:
+                raise BadSteps(
+                    f"Row {row} has a {name} of type {type(value).__name__}, which cannot be hashed; expected "
+                    f"text, a number or a tuple. Turn it into text (for an image: a digest of its bytes) first."
+                ) from None
+        raise
+
+
+def convert_plain(name: str, values: Any, first_row: int) -> np.ndarray[Any, Any]:
+    """Values of a column other than text that begin at its row `first_row`."""
+    if name == "reward":
+        return _rewards(values, first_row)
+    if name == "step":
+        return _step_indices(values, first_row)
+    if name in FLAGS:
+        return _flags(name, values, first_row)
+    if isinstance(values, np.ndarray):
+        return values
+    array = object_array(values)
+    kinds = set(map(type, values))
+    if kinds == {float} or kinds == {int} or kinds == {bool}:
+        try:
+            return np.asarray(values)
+        except OverflowError:  # integers beyond 64 bits stay Python objects
+            return array
+    return array
+
+
+def _rewards(values: Any, first_row: int) -> FloatArray:
+    try:
+        rewards = np.asarray(values, dtype=np.float64)
+        if rewards.ndim != 1:
+            raise ValueError
+    except (TypeError, ValueError):
+        row = _first(values, lambda v: isinstance(v, (int, float, np.number)))
+        raise BadSteps(
+            f"Row {first_row + row} has the reward {values[row]!r} of type {type(values[row]).__name__}; "
+            f"expected a number."
+        ) from None
+    finite = np.isfinite(rewards)
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise BadSteps(
+            f"Row {first_row + row} has the reward {values[row]!s}; expected a finite number. Look for a "
+            f"division by zero or a missing value where the reward is made."
+        )
+    return rewards
+
+
+def _step_indices(values: Any, first_row: int) -> IntArray:
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return array.astype(np.int64, copy=False)
+    if array.ndim == 1 and array.dtype.kind == "f" and (array == np.floor(array)).all():
+        return array.astype(np.int64)
+    row = _first(values, lambda v: isinstance(v, (int, np.integer)) and not isinstance(v, bool))
+    raise BadSteps(
+        f"Row {first_row + row} has the step {values[row]!r} of type {type(values[row]).__name__}; expected the "
+        f"index of the step in its trajectory, a whole number from 0."
+    )
+
+
+def _flags(name: str, values: Any, first_row: int) -> BoolArray:
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind == "b":
+        return array
+    if array.ndim == 1 and array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
+        return array.astype(bool)
+    default = FLAGS[name]
+    if all(v is None or (isinstance(v, (bool, np.bool_, int)) and v in (0, 1)) for v in values):
+        return np.array([default if v is None else bool(v) for v in values], dtype=bool)
+    row = _first(values, lambda v: v is None or v in (0, 1))
+    raise BadSteps(
+        f"Row {first_row + row} has {name}={values[row]!r} of type {type(values[row]).__name__}; "
+        f"expected true or false."
+    )
+
+
+def _first(values: Sequence[Any], good: Any) -> int:
+    return next((row for row, value in enumerate(values) if not good(value)), 0)

@@ -1,0 +1,139 @@
+"""The advantage step: our `estimate` on the steps that verl is about to train on.
+
+verl hands an estimator flat rows without keys, tags or extra fields, re-ordered by length and padded with synthetic
+rows. So the trainer (`trainer`) looks up our records, computes the advantages here, and lets verl's own advantage
+step (with its rollout correction) pick them up through the registered estimator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..config.load import estimator_settings
+from ..config.schema import Config
+from ..errors import BadSetting, BadSteps
+from ..estimators.estimate import Estimate, estimate
+from ..steps.batch import StepBatch
+from .names import ESTIMATOR
+
+PREFIX = "hgpo/"
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """Advantages of a verl batch."""
+
+    values: np.ndarray[Any, Any]
+    """float64 [rows], in the batch's order; 0 on padding rows."""
+    places: np.ndarray[Any, Any]
+    """int [steps]: the batch row of each real step."""
+    batch: StepBatch
+    """The real steps, in the order of `places`."""
+    estimate: Estimate
+    metrics: dict[str, float]
+    """Named as in the local trainer's metrics.jsonl, with `hgpo/` before."""
+
+
+def advantages(records: Sequence[Record | None], config: Config) -> Advantages:
+    """Estimate the advantages of a batch.
+
+    Args:
+        records: our record of each row, None for padding.
+        config: estimator and its settings.
+    """
+    places = np.array([place for place, record in enumerate(records) if record is not None], dtype=np.int64)
+    steps = [record for record in records if record is not None]
+    if not steps:
+        raise BadSteps("verl's batch has no row with a record of ours; is agent.default_agent_loop=hgpo set?")
+    batch = StepBatch.from_rows(steps)
+    found = estimate(batch, config.estimator.name, **estimator_settings(config))
+    scale = 1.0
+    if config.update.normalise_advantages:
+        scale = float(np.sqrt(np.mean(np.square(found.advantages)))) or 1.0
+    values = np.zeros(len(records))
+    values[places] = found.advantages / scale
+    metrics = {**episode_metrics(steps), **{f"estimator/{k}": v for k, v in found.metrics.items()}}
+    metrics |= {
+        "advantage/mean": float(np.mean(found.advantages)),
+        "advantage/std": float(np.std(found.advantages)),
+        "advantage/zero_share": float(np.mean(found.advantages == 0)),
+        "padding_rows": float(len(records) - len(steps)),
+    }
+    finite = {f"{PREFIX}{key}": float(value) for key, value in metrics.items() if np.isfinite(value)}
+    return Advantages(values, places, batch, found, finite)
+
+
+def episode_metrics(steps: Sequence[Record]) -> dict[str, float]:
+    """What the episodes were like; every episode counts once, however long it is."""
+    episodes: dict[str, list[Record]] = {}
+    for step in steps:
+        episodes.setdefault(str(step["trajectory"]), []).append(step)
+    every = list(episodes.values())
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean(values))
+
+    return {
+        "success": mean([float(one[0]["success"]) for one in every]),
+        "return": mean([sum(float(step["reward"]) for step in one) for one in every]),
+        "score": mean([float(one[0]["score"]) for one in every]),
+        "episodes": float(len(every)),
+        "steps": float(len(steps)),
+        "groups": float(len({str(step["task"]) for step in steps})),
+        "episode_length": mean([float(len(one)) for one in every]),
+        "malformed_share": mean([float(step["outcome"] == "malformed") for step in steps]),
+        "inadmissible_share": mean([float(step["outcome"] == "inadmissible") for step in steps]),
+        "shortened_share": mean([float(step["shortened"]) for step in steps]),
+        # Failures of episodes that were played again; groups that were lost are counted by the buffer.
+        "episode_retries": float(sum(float(one[0]["environment_failures"]) for one in every)),
+    }
+
+
+_ready: ContextVar[np.ndarray[Any, Any] | None] = ContextVar("hgpo_advantages", default=None)
+
+
+@contextlib.contextmanager
+def handed_over(values: np.ndarray[Any, Any]) -> Iterator[None]:
+    """While this is open, the registered estimator gives out `values` [rows]."""
+    token = _ready.set(values)
+    try:
+        yield
+    finally:
+        _ready.reset(token)
+
+
+def registered(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[Any, Any]:
+    """verl's estimator interface: advantages and returns [rows, tokens], equal on all tokens of a step.
+
+    Args:
+        token_level_rewards: [rows, tokens]; not used, see the module's docstring.
+        response_mask: [rows, tokens].
+    """
+    import torch
+
+    values = _ready.get()
+    if values is None:
+        raise BadSetting(
+            "algorithm.adv_estimator=hgpo needs the trainer that records our steps: set trainer.v1.trainer_mode to "
+            "hgpo_sync, hgpo_colocate_async or hgpo_separate_async (`hgpo verl launch` does)."
+        )
+    if len(values) != len(response_mask):
+        raise BadSteps(f"{len(values)} advantages were computed for a batch of {len(response_mask)} rows.")
+    spread = (
+        torch.as_tensor(values, dtype=torch.float32, device=response_mask.device)[:, None] * response_mask
+    )
+    return spread, spread.clone()
+
+
+def register() -> None:
+    """Make the estimator known to verl in this process."""
+    from verl.trainer.ppo.core_algos import register_adv_est
+
+    register_adv_est(ESTIMATOR)(registered)

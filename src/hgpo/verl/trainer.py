@@ -1,0 +1,219 @@
+"""verl's trainer modes with our advantage step, mini-batches, group handling and records.
+
+Everything else is verl's: `hgpo_sync`, `hgpo_colocate_async` and `hgpo_separate_async` are its own three modes with
+the same mixin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import transfer_queue as tq
+from omegaconf import open_dict
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from ..errors import BadSetting
+from ..runs.tracking import Metrics
+from .advantage import PREFIX, Advantages, advantages, handed_over
+from .loop import RECORD
+from .minibatch import Plan, plan
+from .names import MODES
+from .settings import read, run_folder
+
+
+class HgpoTrainer:
+    """The overrides; mixed into verl's trainers, so `super()` is one of them."""
+
+    mode = "sync"
+    """verl's name of the mode."""
+
+    def __init__(self, config: Any) -> None:
+        self.hgpo = read(config)
+        self.files = run_folder(config)
+        self.plan: Plan | None = None
+        _check(config)
+        with open_dict(config):
+            # The base class compares this string and looks its settings up by it.
+            config.trainer.v1.trainer_mode = self.mode
+            sampler = config.trainer.v1.sampler
+            sampler.sync_refill_failed_groups = True
+            if not sampler.custom_sampler.path:
+                sampler.custom_sampler.path = f"pkg://{__package__}.buffer"
+                sampler.custom_sampler.name = "WholeGroups" if self.mode == "sync" else "WholeGroupsAsync"
+                chosen = config.algorithm.filter_groups
+                sampler.sampler_kwargs = {
+                    "train_batch_size": config.data.train_batch_size,
+                    "filter_groups_metric": chosen.metric if chosen.enable else None,
+                    "max_inflight_gen_batches": chosen.max_inflight_gen_batches,
+                }
+        super().__init__(config)  # type: ignore[call-arg]
+
+    # The mini-batch, derived from rows
+
+    def _balance_batch(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        self.rows = len(batch)
+        return super()._balance_batch(batch, *args, **kwargs)  # type: ignore[misc]
+
+    def _get_required_batch_multiple(self, dp_size: int) -> int:
+        chosen = self.hgpo.update
+        self.plan = plan(self.rows, dp_size, updates=chosen.updates, minibatch_rows=chosen.minibatch_rows)
+        return self.plan.total
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        assert self.plan is not None
+        metrics |= {f"{PREFIX}updates": self.plan.updates, f"{PREFIX}minibatch_rows": self.plan.rows}
+        with self._mini_batch(self.plan.rows):
+            return super()._update_actor(batch, metrics)  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def _mini_batch(self, rows: int) -> Iterator[None]:
+        """verl takes prompts x rollouts as the rows of a mini-batch; for one call, let that be `rows` x 1."""
+        config = self.config.actor_rollout_ref  # type: ignore[attr-defined]
+        before = config.actor.ppo_mini_batch_size, config.rollout.n
+        config.actor.ppo_mini_batch_size, config.rollout.n = rows, 1
+        try:
+            yield
+        finally:
+            config.actor.ppo_mini_batch_size, config.rollout.n = before
+
+    # The advantage step
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        keys, tags = list(batch.keys), list(batch.tags)
+        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
+        found = advantages(_records(list(data["extra_fields"]), tags), self.hgpo)
+        metrics |= found.metrics
+        with handed_over(found.values):
+            result = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
+        self._keep(found, keys, batch.partition_id)
+        return result
+
+    # What is written beside verl's own files
+
+    def _keep(self, found: Advantages, keys: list[str], partition: str) -> None:
+        """Write this iteration's steps, with the advantages read back from what verl trains on."""
+        step, every = self.global_steps, self.hgpo.rollout.keep_every  # type: ignore[attr-defined]
+        if not self.files or not every or step % every:
+            return
+        fields = ["advantages", "response_mask", "prompts", "responses"]
+        data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=fields)
+        columns = {name: list(data[name].unbind()) for name in fields}
+        trained = []
+        for place in found.places.tolist():
+            values = columns["advantages"][place][columns["response_mask"][place].bool()]
+            trained.append(float(values[0]) if len(values) else math.nan)
+        folder = Path(self.files) / "rollouts"
+        folder.mkdir(parents=True, exist_ok=True)
+        # Several local updates may share one global step (separate_async); none may overwrite another.
+        trigger = int(getattr(self, "local_trigger_step", 0))
+        found.batch.with_columns(
+            advantage=np.array(trained),
+            iteration=np.full(len(trained), step),
+            prompt_ids=[columns["prompts"][place].tolist() for place in found.places.tolist()],
+            response_ids=[columns["responses"][place].tolist() for place in found.places.tolist()],
+            verl_key=[keys[place] for place in found.places.tolist()],
+        ).write(folder / (f"{step:06d}.parquet" if not trigger else f"{step:06d}-{trigger}.parquet"))
+
+    def _validate(self) -> dict[str, Any]:
+        metrics: dict[str, Any] = super()._validate()  # type: ignore[misc]
+        if self.global_steps == 0:  # type: ignore[attr-defined]
+            self._log({"iteration": 0, **_evaluated(metrics)})
+        return metrics
+
+    def _compute_metrics(
+        self, batch: Any, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps=global_steps, epoch=epoch)  # type: ignore[misc]
+        ours = {key[len(PREFIX) :]: value for key, value in metrics.items() if key.startswith(PREFIX)}
+        learnt = {key[len("actor/") :]: value for key, value in metrics.items() if key.startswith("actor/")}
+        seconds = {"seconds": timing_raw["step"]} if "step" in timing_raw else {}
+        self._log({"iteration": global_steps, **ours, **learnt, **_evaluated(metrics), **seconds})
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()  # type: ignore[misc]
+        if self.files:
+            Path(self.files).mkdir(parents=True, exist_ok=True)
+            # What came after the checkpoint will be written again.
+            Metrics(Path(self.files) / "metrics.jsonl").rewind(self.global_steps or -1)  # type: ignore[attr-defined]
+
+    def _log(self, row: dict[str, Any]) -> None:
+        if self.files:
+            Metrics(Path(self.files) / "metrics.jsonl").append(
+                {
+                    key: _plain(value)
+                    for key, value in row.items()
+                    if isinstance(value, int | float | np.number)
+                }
+            )
+
+
+def _records(fields: list[Any], tags: list[dict[str, Any]]) -> list[Any]:
+    """Our record of each row; None for verl's padding, which copies the fields of a real row."""
+    plain = [getattr(field, "data", field) for field in fields]
+    return [None if tag.get("is_padding") else field.get(RECORD) for field, tag in zip(plain, tags)]
+
+
+def _evaluated(metrics: dict[str, Any]) -> dict[str, Any]:
+    """verl's validation metrics `val-aux/ENV:SPLIT/success/mean@1` under the local trainer's names."""
+    names = {"success": "success", "reward": "return", "score": "score", "steps": "steps"}
+    result = {}
+    for key, value in metrics.items():
+        parts = key.split("/")
+        if parts[0] in ("val-core", "val-aux") and len(parts) == 4 and parts[3].startswith("mean@"):
+            split = parts[1].rpartition(":")[2]
+            if parts[2] in names:
+                result[f"eval/{split}/{names[parts[2]]}"] = value
+    return result
+
+
+def _plain(value: Any) -> Any:
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else number
+
+
+def _check(config: Any) -> None:
+    """Settings of verl that our advantage step would silently ignore."""
+    if config.algorithm.adv_estimator != "hgpo":
+        raise BadSetting(
+            f"algorithm.adv_estimator is {config.algorithm.adv_estimator!r}; these trainer modes compute advantages "
+            "themselves: set it to hgpo and choose the estimator with +hgpo.estimator.name=grpo (or hgpo, gigpo, ...)."
+        )
+    if config.algorithm.use_kl_in_reward:
+        raise BadSetting(
+            "algorithm.use_kl_in_reward=True would be ignored: the advantages come from the environment's rewards. "
+            "Use the KL loss instead (update.kl_coef, or actor_rollout_ref.actor.use_kl_loss=True)."
+        )
+
+
+class HgpoTrainerSync(HgpoTrainer, PPOTrainerSync):  # type: ignore[misc]
+    """Play, estimate, update, in turn."""
+
+    mode = "sync"
+
+
+class HgpoTrainerColocateAsync(HgpoTrainer, PPOTrainerColocateAsync):  # type: ignore[misc]
+    """The next batch is played while this one is trained on, on the same GPUs."""
+
+    mode = "colocate_async"
+
+
+class HgpoTrainerSeparateAsync(HgpoTrainer, PPOTrainerSeparateAsync):  # type: ignore[misc]
+    """Rollout servers on GPUs of their own."""
+
+    mode = "separate_async"
+
+
+def register() -> None:
+    """Make the trainer modes known to verl in this process."""
+    for trainer in (HgpoTrainerSync, HgpoTrainerColocateAsync, HgpoTrainerSeparateAsync):
+        register_trainer(MODES[trainer.mode])(trainer)

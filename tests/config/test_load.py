@@ -1,0 +1,126 @@
+"""Presets, overrides, and errors that help."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hgpo.config.load import as_dict, build, estimator_settings
+from hgpo.errors import BadFile, BadSetting, UnknownName
+from hgpo.runs import experiment_name, load, preset_names
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_loads_and_survives_json(name: str) -> None:
+    config = load(name)
+    assert build(json.loads(json.dumps(as_dict(config)))) == config
+    estimator_settings(config)
+
+
+@pytest.mark.parametrize(
+    ("preset", "steps", "mode"),
+    [
+        ("alfworld-qwen2.5-1.5b", 50, "mean_std_norm"),
+        ("alfworld-qwen2.5-7b", 50, "mean_std_norm"),
+        ("webshop-qwen2.5-1.5b", 30, "mean_norm"),
+        ("webshop-qwen2.5-7b", 30, "mean_norm"),
+    ],
+)
+def test_published_hyperparameters(preset: str, steps: int, mode: str) -> None:
+    config = load(preset)
+    assert (config.rollout.tasks, config.rollout.group_size, config.agent.max_steps) == (16, 8, steps)
+    assert config.estimator.settings["mode"] == mode
+    assert (config.estimator.gamma, config.update.lr, config.update.kl_coef) == (0.95, 1e-6, 0.01)
+    assert (config.iterations, config.eval.temperature, config.rollout.temperature) == (160, 0.4, 1.0)
+    assert (config.update.invalid_penalty, config.update.dual_clip, config.update.aggregate) == (
+        0.1,
+        3.0,
+        "token-mean",
+    )
+    assert experiment_name(config) == "k2_hgpo_length_alpha1.0_baseGroup_False"
+
+
+def test_published_names_work_at_the_top() -> None:
+    config = load(
+        "quickstart",
+        [
+            "mode=mean_norm",
+            "weight_type=uniform",
+            "length_weight_alpha=2",
+            "base_group=True",
+            "history_length=4",
+            "group_size=5",
+        ],
+    )
+    expected = {
+        "depth": 4,
+        "gamma": 0.95,
+        "invalid_penalty": config.update.invalid_penalty,
+        "mode": "mean_norm",
+        "weight_type": "uniform",
+        "length_weight_alpha": 2,
+        "base_group": True,
+    }
+    assert expected.items() <= estimator_settings(config).items()
+    assert config.rollout.group_size == 5
+    assert experiment_name(config) == "k4_hgpo_uniform_alpha2.0_baseGroup_True"
+
+
+def test_depth_is_separate_from_memory() -> None:
+    config = load("quickstart", ["history_length=4", "estimator.depth=1"])
+    assert (config.agent.history_length, estimator_settings(config)["depth"]) == (4, 1)
+
+
+def test_another_estimator_leaves_the_preset_s_settings_behind() -> None:
+    config = load("quickstart", ["estimator=grpo"])
+    assert config.estimator.name == "grpo"
+    assert "mode" not in config.estimator.settings
+    assert experiment_name(config) == "k2_grpo"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("rolout.tasks=3", "rollout"),
+        ("rollout.task=3", "rollout.tasks"),
+        ("histroy_length=3", "history_length"),
+        ("estimator=hpgo", "hgpo"),
+        ("estimator.lenght_weight_alpha=1", "length_weight_alpha"),
+    ],
+)
+def test_unknown_names_suggest_the_nearest(override: str, message: str) -> None:
+    with pytest.raises(UnknownName, match="Did you mean '" + message.replace(".", r"\.")):
+        load("household-smollm2", [override])
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["rollout.tasks=many", "rollout.tasks=0", "update.aggregate=mean", "agent.reasoning=3", "seed=1.5", "iterations=-1",
+     "group_size", "estimator.depth=-1", "env=3=4=x.y"],
+)  # fmt: skip
+def test_wrong_values_are_refused(override: str) -> None:
+    if override == "env=3=4=x.y":
+        assert load("quickstart", [override]).env.name == "3=4=x.y"
+        return
+    with pytest.raises(BadSetting):
+        load("quickstart", [override])
+
+
+def test_unknown_and_broken_presets(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UnknownName, match="quickstart"):
+        load("quikstart")
+    with pytest.raises(BadFile, match="Cannot read"):
+        load(str(tmp_path / "none.toml"))
+    broken = tmp_path / "broken.toml"
+    broken.write_text("a = = 1")
+    with pytest.raises(BadFile, match="not valid TOML"):
+        load(str(broken))
+
+
+def test_published_names_ask_for_the_published_estimator() -> None:
+    assert load("quickstart", ["base_group=True"]).estimator.name == "hgpo"
+    assert load("quickstart", ["length_weight_alpha=2", "estimator=hgpo"]).estimator.name == "hgpo"
+    assert load("quickstart", ["history_length=4"]).estimator.name == load("quickstart").estimator.name
+    with pytest.raises(UnknownName, match="weight_type"):
+        load("quickstart", ["estimator=grpo", "weight_type=length"])

@@ -1,0 +1,43 @@
+"""Group labels and statistics: counted or sorted, the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hgpo.estimators.groups import Groups, dense, within_task
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.sampled_from([1, 7, 10**6, 10**12]))
+@settings(max_examples=200, deadline=None)
+def test_dense_labels_equal_keys_alike(keys: list[int], stretch: int) -> None:
+    """`stretch` makes the range small enough to count or large enough to sort."""
+    labels = dense(np.array(keys) * stretch)
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    assert labels.tolist() == [ranks[key] for key in keys]
+    assert labels.dtype == np.int64
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10**9)), min_size=1, max_size=50))
+@settings(max_examples=200, deadline=None)
+def test_codes_within_tasks_keep_their_differences(pairs: list[tuple[int, int]]) -> None:
+    """Also when the rows of a task do not stand together."""
+    tasks, codes = (np.array(column) for column in zip(*pairs))
+    local = within_task(codes, tasks)
+    for task in set(tasks.tolist()):
+        mine = tasks == task
+        assert local[mine].min() == 0
+        assert (local[mine] == codes[mine] - codes[mine].min()).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e12])
+def test_constant_groups_have_no_deviation(scale: float) -> None:
+    labels = np.array([0, 1, 0, 1, 2, 1])
+    groups = Groups.of(labels, np.array([0.1, 1.0, 0.1, 3.0, 5.0, 2.0]) * scale)
+    assert groups.sizes.tolist() == [2, 3, 1]
+    assert groups.constant.tolist() == [True, False, True]
+    np.testing.assert_allclose(groups.means, np.array([0.1, 2.0, 5.0]) * scale)
+    np.testing.assert_allclose(groups.deviations, np.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0]) * scale)
+    assert (groups.deviations[[0, 2, 4]] == 0.0).all()

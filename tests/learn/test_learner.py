@@ -1,0 +1,214 @@
+"""The learner's variants: reference or none, LoRA, bfloat16, recomputed probabilities, and stopping on nonsense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hgpo.config.schema import Config, ModelConfig, UpdateConfig
+from hgpo.errors import BadFile, NotFinite
+from hgpo.learn.batching import TrainRow
+from hgpo.learn.distributed import World
+from hgpo.learn.learner import Learner
+from hgpo.models.load import DTYPES, load_model, make_tiny
+from hgpo.runs import load, train
+
+from ..worlds import FETCH
+
+CPU = torch.device("cpu")
+
+
+def rows(count: int = 24) -> list[TrainRow]:
+    random = np.random.default_rng(1)
+    made = []
+    for _ in range(count):
+        prompt, reply = (random.integers(1, 20, random.integers(2, 9)).tolist() for _ in range(2))
+        made.append(TrainRow(prompt, reply, [-3.0] * len(reply), float(random.normal())))
+    return made
+
+
+def learner(update: UpdateConfig, **model: object) -> Learner:
+    shape = ModelConfig(hidden=16, layers=2, heads=2, intermediate=32, **model)  # type: ignore[arg-type]
+    config = Config(model=shape, update=update)
+    made = make_tiny(shape, 20, 0, seed=3, positions=64).to(DTYPES[shape.dtype])
+    return Learner(made, config, World(CPU), 0)
+
+
+def test_no_reference_is_kept_without_kl() -> None:
+    assert learner(UpdateConfig(kl_coef=0.0)).reference is None
+    kept = learner(UpdateConfig(kl_coef=0.1))
+    assert kept.reference is not None
+    found = kept.update(rows(), 0)
+    assert found["loss/kl"] >= 0.0
+    assert found["updates"] == 1.0
+
+
+def test_kl_pulls_back_to_the_start() -> None:
+    far = []
+    for kl in (0.0, 5.0):
+        one = learner(UpdateConfig(kl_coef=kl, lr=3e-3, updates=2, old_logprobs="recomputed"))
+        start = {name: value.clone() for name, value in one.model.state_dict().items()}
+        for step in range(6):
+            one.update(rows(), step)
+        far.append(
+            sum(float((value - start[name]).square().sum()) for name, value in one.model.state_dict().items())
+        )
+    assert far[1] < far[0]
+
+
+def test_recomputed_probabilities_start_at_ratio_one() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, old_logprobs="recomputed", lr=0.0))
+    found = one.update(rows(), 0)
+    assert found["kl_old"] == pytest.approx(0.0, abs=1e-6)
+    assert found["clip_share"] == 0.0
+
+
+def test_lora_trains_adapters_only_and_uses_the_base_as_reference() -> None:
+    one = learner(UpdateConfig(kl_coef=0.1, lr=1e-2), lora_rank=2)
+    assert one.reference is None
+    frozen = {n: p.clone() for n, p in one.model.named_parameters() if not p.requires_grad}
+    assert one.update(rows(), 0)["loss/kl"] == pytest.approx(0.0, abs=1e-6), "adapters start as no change"
+    assert one.update(rows(), 1)["loss/kl"] > 0.0
+    for name, parameter in one.model.named_parameters():
+        if name in frozen:
+            assert torch.equal(parameter, frozen[name])
+    assert all("lora" in name for name in one.parameters)
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+def test_bfloat16_trains_in_float32_and_samples_in_bfloat16(lora: int) -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-6), dtype="bfloat16", lora_rank=lora)
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    one.update(rows(), 0)
+    assert all(value.dtype == torch.float32 for value in one.parameters.values())
+    assert all(value.dtype == torch.bfloat16 for n, value in one.actor.named_parameters() if "lora" not in n)
+    assert any(not torch.equal(before[name], value) for name, value in one.parameters.items()), (
+        "1e-6 is not lost"
+    )
+
+
+def test_bfloat16_follows_float32() -> None:
+    """Many passes per update and rounding in all of them: the weights still go where float32 takes them."""
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-2, updates=1, micro_tokens=30, old_logprobs="recomputed")
+    wide, narrow = learner(settings), learner(settings, dtype="bfloat16")
+    start = {name: value.detach().clone() for name, value in wide.parameters.items()}
+    for step in range(3):
+        for one in (wide, narrow):
+            one.update(rows(), step)
+    moved = torch.cat([(wide.parameters[name] - start[name]).flatten() for name in start])
+    other = torch.cat([(narrow.parameters[name] - start[name]).flatten() for name in start])
+    assert float(torch.cosine_similarity(moved.detach(), other.detach(), dim=0)) > 0.95
+    for name, value in narrow.actor.named_parameters():
+        assert torch.equal(value, narrow.parameters[name].bfloat16()), "the model holds the rounded copies"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_state_survives_a_round_trip(dtype: str) -> None:
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-3)
+    one, two = learner(settings, dtype=dtype), learner(settings, dtype=dtype)
+    one.update(rows(), 0)
+    two.restore(one.state(), one.updates)
+    for learner_ in (one, two):
+        learner_.update(rows(), 1)
+    left, right = one.state(), two.state()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) -> None:
+    mixed = [replace(row, advantage=row.advantage * (place % 3 > 0)) for place, row in enumerate(rows())]
+    settings = UpdateConfig(kl_coef=0.0, lr=1e-2, updates=2, aggregate=aggregate)
+    # An entropy bonus too small to matter makes the other learner run every step.
+    some, all_ = learner(settings), learner(replace(settings, entropy_coef=1e-30))
+    for step in range(3):
+        found, other = some.update(mixed, step), all_.update(mixed, step)
+        assert found["train/rows"] == 16 < other["train/rows"] == 24
+        assert found["train/tokens"] < other["train/tokens"]
+        assert found["loss/policy"] == pytest.approx(other["loss/policy"], abs=1e-6)
+        assert 0.9 < found["entropy"] / other["entropy"] < 1.1, "a mean over the steps that were run"
+    for name, value in some.parameters.items():
+        torch.testing.assert_close(value, all_.parameters[name], rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_to_learn_from_moves_nothing() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-2))
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    found = one.update([replace(row, advantage=0.0) for row in rows()], 0)
+    assert found["train/rows"] == found["grad_norm"] == 0.0
+    assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
+
+
+def test_a_checkpoint_of_another_model_is_refused() -> None:
+    settings = UpdateConfig(kl_coef=0.0)
+    shape = ModelConfig(hidden=32, layers=2, heads=2, intermediate=32)
+    other = Learner(make_tiny(shape, 20, 0, seed=3, positions=64), Config(model=shape), World(CPU), 0)
+    one = learner(settings)
+    before = one.state()
+    with pytest.raises(BadFile, match=r"another model.*of shape \(20, 32\), expected \(20, 16\)"):
+        one.restore(other.state(), 1)
+    assert one.updates == 0
+    assert all(torch.equal(before[name], value) for name, value in one.state().items())
+
+
+def test_nonsense_stops_before_it_reaches_the_weights() -> None:
+    one = learner(UpdateConfig(kl_coef=0.0))
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    bad = [replace(row, advantage=float("nan")) for row in rows()]
+    with pytest.raises(NotFinite, match="loss/policy"):
+        one.update(bad, 0)
+    assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
+
+
+def test_a_run_with_lora_and_checkpointing(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    first = tmp_path / "first"
+    train(load(FETCH, ["iterations=0", "eval.every=0"]), first, quiet=True)
+    settings = [f"model={first / 'model'}", "warm.episodes=0", "model.lora_rank=2", "update.kl_coef=0.01",
+                "model.gradient_checkpointing=true", "iterations=1", "eval.every=0", "lr=1e-2"]  # fmt: skip
+    train(load(FETCH, settings), tmp_path / "run", quiet=True)
+    base = AutoModelForCausalLM.from_pretrained(first / "model")
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model")
+    changed = [n for (n, a), b in zip(base.named_parameters(), merged.parameters()) if not torch.equal(a, b)]
+    assert changed
+    assert not any("embed" in name for name in changed)
+
+
+def test_checkpoints_of_a_lora_run_hold_adapters_alone(tmp_path: Path) -> None:
+    """They can be carried about: a moved run is evaluated and continued from its adapters and its own start."""
+    settings = ["model.lora_rank=2", "iterations=1", "save_every=1", "eval.every=0", "lr=1e-2"]
+    train(load(FETCH, settings), tmp_path / "made", quiet=True)
+    run = tmp_path / "moved"
+    (tmp_path / "made").rename(run)
+    stored = run / "checkpoints" / "000001" / "model"
+    assert (stored / "adapter_model.safetensors").is_file()
+    assert not (stored / "model.safetensors").exists()
+    config = load(FETCH, settings)
+    loaded, _ = load_model(str(stored), config.model, CPU)
+    merged, _ = load_model(str(run / "model"), config.model, CPU)
+    weights = dict(merged.named_parameters())
+    assert {name for name, _ in loaded.named_parameters()} == set(weights)
+    for name, value in loaded.named_parameters():
+        torch.testing.assert_close(value, weights[name])
+    (stored / "adapter_model.safetensors").unlink()
+    with pytest.raises(BadFile, match="adapter_model"):
+        load_model(str(stored), config.model, CPU)
+
+
+def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:
+    """Fused AdamW refuses a count on the CPU beside weights on a GPU; a device without storage stands in for it."""
+    trained = learner(UpdateConfig())
+    trained.update(rows(), 0)
+    nowhere = torch.device("meta")
+    shape = trained.config.model
+    model = make_tiny(shape, 20, 0, seed=3, positions=64).to(nowhere)
+    model.tie_weights()
+    again = Learner(model, trained.config, World(nowhere), 0)
+    again.optimizer.param_groups[0]["fused"] = True
+    again.restore(trained.state(), 1)
+    for parameter in again.parameters.values():
+        assert again.optimizer.state[parameter]["step"].device == parameter.device

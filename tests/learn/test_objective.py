@@ -1,0 +1,155 @@
+"""The objective, against literal arithmetic, and that nothing outside the replies is trained."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hgpo.config.schema import ModelConfig
+from hgpo.learn.batching import TrainRow, micro_batches, minibatches, share_out, tensors
+from hgpo.learn.objective import Objective, k3, loss_sum, policy_terms, token_logprobs, token_weights
+from hgpo.models.load import make_tiny
+
+
+@pytest.fixture(scope="module")
+def model() -> torch.nn.Module:
+    config = ModelConfig(hidden=16, layers=1, heads=2, intermediate=32)
+    return make_tiny(config, vocabulary=20, end_id=0, seed=1, positions=64).eval()
+
+
+def some_rows(count: int, seed: int = 0) -> list[TrainRow]:
+    random = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        prompt = random.integers(1, 20, random.integers(2, 12)).tolist()
+        reply = random.integers(0, 20, random.integers(1, 6)).tolist()
+        rows.append(
+            TrainRow(prompt, reply, (-random.random(len(reply)) * 3).tolist(), float(random.normal()))
+        )
+    return rows
+
+
+def literal_logprobs(model: torch.nn.Module, row: TrainRow, temperature: float) -> list[float]:
+    """One row alone, without padding, one position at a time."""
+    ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
+    logits = model(input_ids=ids).logits[0].double() / temperature
+    start = len(row.prompt_ids)
+    return [
+        float(torch.log_softmax(logits[start + place - 1], -1)[token])
+        for place, token in enumerate(row.response_ids)
+    ]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.4])
+def test_logprobs_do_not_depend_on_padding(model: torch.nn.Module, temperature: float) -> None:
+    rows = some_rows(7)
+    batch = tensors(rows, 0, "cpu")
+    found, _ = token_logprobs(model, batch, temperature)
+    for place, row in enumerate(rows):
+        size = len(row.response_ids)
+        assert found[place, :size].tolist() == pytest.approx(
+            literal_logprobs(model, row, temperature), abs=1e-4
+        )
+        assert batch.response_mask[place].sum() == size
+
+
+def literal_loss(model: torch.nn.Module, rows: list[TrainRow], goal: Objective) -> float:
+    total = weight = 0.0
+    for row in rows:
+        for new, old in zip(literal_logprobs(model, row, 1.0), row.logprobs):
+            ratio = math.exp(new - old)
+            low, high = 1 - goal.clip_low, 1 + goal.clip_high
+            loss = max(-row.advantage * ratio, -row.advantage * min(max(ratio, low), high))
+            if goal.dual_clip and row.advantage < 0:
+                loss = min(loss, -row.advantage * goal.dual_clip)
+            share = 1.0 if goal.aggregate == "token-mean" else 1.0 / len(row.response_ids)
+            total, weight = total + share * loss, weight + share
+    return total / weight
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+@pytest.mark.parametrize("dual_clip", [0.0, 3.0])
+def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, dual_clip: float) -> None:
+    rows = some_rows(9, seed=3)
+    goal = Objective(clip_low=0.2, clip_high=0.3, dual_clip=dual_clip, aggregate=aggregate)
+    whole = tensors(rows, 0, "cpu")
+    normaliser = float(token_weights(whole, aggregate).sum())
+    logs, _ = token_logprobs(model, whole, 1.0)
+    loss, _ = loss_sum(whole, logs, None, None, goal, normaliser)
+    assert float(loss) == pytest.approx(literal_loss(model, rows, goal), abs=1e-4)
+
+
+def gradient(
+    model: torch.nn.Module, rows: list[TrainRow], parts: list[list[int]], goal: Objective
+) -> torch.Tensor:
+    model.zero_grad()
+    whole = tensors(rows, 0, "cpu")
+    normaliser = float(token_weights(whole, goal.aggregate).sum())
+    for part in parts:
+        batch = tensors([rows[i] for i in part], 0, "cpu")
+        logs, entropy = token_logprobs(model, batch, 1.0, entropy=True, entropy_gradient=True)
+        loss, _ = loss_sum(batch, logs, entropy, logs.detach() - 0.1, goal, normaliser)
+        loss.backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+def test_micro_batches_and_padding_rows_change_nothing(model: torch.nn.Module, aggregate: str) -> None:
+    rows = some_rows(11, seed=5)
+    goal = Objective(kl_coef=0.05, entropy_coef=0.01, aggregate=aggregate)
+    whole = gradient(model, rows, [list(range(11))], goal)
+    split = micro_batches(rows, range(11), 40)
+    assert len(split) > 2
+    assert torch.allclose(gradient(model, rows, split, goal), whole, atol=1e-6)
+    dealt = [batch for process in share_out(rows, range(11), 40, 3) for batch in process]
+    assert [] in dealt or len({len(p) for p in share_out(rows, range(11), 40, 3)}) == 1
+    assert torch.allclose(gradient(model, rows, [*dealt, []], goal), whole, atol=1e-6)
+
+
+def test_large_batches_in_chunks_give_the_same(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, goal = some_rows(11, seed=6), Objective(entropy_coef=0.01)
+    whole = gradient(model, rows, [list(range(11))], goal)
+    monkeypatch.setattr("hgpo.learn.objective.LARGE", 250)
+    assert torch.allclose(gradient(model, rows, [list(range(11))], goal), whole, atol=1e-6)
+
+
+def test_prompts_carry_no_gradient_of_their_own(model: torch.nn.Module) -> None:
+    """Changing what the loss sees of the prompt positions (there is nothing) cannot change the loss."""
+    rows = some_rows(4, seed=8)
+    batch = tensors(rows, 0, "cpu")
+    assert batch.response_mask.shape[1] == max(len(row.response_ids) for row in rows)
+    assert float(batch.response_mask.sum()) == sum(len(row.response_ids) for row in rows)
+
+
+def test_sign_pushes_probability_the_right_way() -> None:
+    logs = torch.zeros(2, 1, requires_grad=True)
+    loss, _ = policy_terms(logs, torch.zeros(2, 1), torch.tensor([1.0, -1.0]), Objective())
+    loss.sum().backward()
+    assert logs.grad is not None
+    assert logs.grad[0].item() < 0 < logs.grad[1].item()
+
+
+def test_k3_is_zero_at_equality_and_positive_elsewhere() -> None:
+    gap = torch.linspace(-3, 3, 13)
+    values = k3(gap, torch.zeros(13))
+    assert float(values[6]) == 0.0
+    assert (values[torch.arange(13) != 6] > 0).all()
+
+
+@pytest.mark.parametrize(("updates", "rows", "expected"), [(4, 10, 4), (0, 10, 3), (50, 10, 10), (0, 3, 1)])
+def test_minibatches_use_every_row_once(updates: int, rows: int, expected: int) -> None:
+    parts = minibatches(rows, updates=updates, minibatch_rows=4, seed=1, epoch=0)
+    assert len(parts) == expected
+    assert sorted(int(i) for part in parts for i in part) == list(range(rows))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_micro_batches_respect_the_budget() -> None:
+    rows = some_rows(50)
+    for batch in micro_batches(rows, range(50), 60):
+        assert max(rows[i].length for i in batch) * len(batch) <= 60

@@ -1,0 +1,84 @@
+"""Differences between settings, and what `hgpo compare` says about them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgpo.runs.compare import compare, table_text, write_html
+from hgpo.runs.differences import differences
+from hgpo.runs.statistics import over_runs
+
+
+def write_run(folder: Path, name: str, seed: int, success: list[float]) -> str:
+    """What `compare` reads of a run."""
+    folder.mkdir(parents=True)
+    stored = {
+        "name": name,
+        "config": {"seed": seed, "estimator": name},
+        "panels": {"in-domain": {"digest": "0123456789abcdef"}},
+    }
+    (folder / "config.json").write_text(json.dumps(stored))
+    rows = [{"iteration": number, "eval/in-domain/success": value} for number, value in enumerate(success)]
+    (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return str(folder)
+
+
+def test_pairs_are_compared_over_the_seeds_they_share() -> None:
+    found = differences({"a": {1: 0.1, 2: 0.2}, "b": {2: 0.5, 3: 0.9}, "c": {}, "d": {4: 0.3}})
+    (only,) = found
+    assert (only.one, only.other, only.seeds) == ("a", "b", 1)
+    assert only.mean == pytest.approx(0.3)
+    assert math.isnan(only.own)
+    assert not only.clear
+    assert only.points() == "+30.0"
+    assert differences({}) == []
+
+
+def test_a_lucky_pair_is_not_enough() -> None:
+    """Two settings may happen to differ by the same in all seeds while the others scatter."""
+    readings = {
+        "a": {1: 0.50, 2: 0.40, 3: 0.60},
+        "b": {1: 0.53, 2: 0.43, 3: 0.63},
+        "c": {1: 0.7, 2: 0.3, 3: 0.4},
+    }
+    pair = differences(readings)[0]
+    assert pair.own == pytest.approx(0.0, abs=1e-12)
+    assert pair.common > pair.mean
+    assert not pair.clear
+    assert differences({name: readings[name] for name in "ab"})[0].clear
+
+
+def test_own_interval_is_that_of_paired_seeds() -> None:
+    random = np.random.default_rng(2)
+    readings = {name: dict(enumerate(random.random(5).tolist())) for name in "abc"}
+    for pair in differences(readings):
+        gaps = [readings[pair.other][seed] - readings[pair.one][seed] for seed in range(5)]
+        expected = over_runs(gaps)
+        assert (pair.mean, pair.mean + pair.own) == pytest.approx((expected["mean"], expected["high"]))
+
+
+def test_compare_says_which_differences_are_beyond_the_noise(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / f"{name}{seed}", name, seed, [0.2, base + 0.01 * seed])
+        for name, base in (("grpo", 0.3), ("<b>hgpo", 0.5))
+        for seed in (1, 2, 3)
+    ]
+    found = compare(runs)
+    (pair,) = found["differences"]
+    assert pair["seeds"] == 3
+    assert pair["mean"] == pytest.approx(0.2)
+    assert pair["clear"]
+    assert "<b>hgpo - grpo: +20.0" in table_text(found)
+    assert "beyond the noise" in table_text(found)
+    write_html(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;hgpo - grpo" in page
+    assert "<b>" not in page
+    single = compare([runs[0], runs[3]])
+    assert json.loads(json.dumps(single, allow_nan=False))["differences"][0]["own"] is None
+    assert table_text(single).endswith("one seed")

@@ -1,0 +1,193 @@
+"""Evaluation: repeatable, complete, with intervals; comparisons that refuse what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgpo.cli import main
+from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
+from hgpo.runs import between_arms, evaluate, over_runs, over_tasks, wilson
+from hgpo.runs.compare import compare, table_text, write_html
+from hgpo.runs.panels import Panel, spread
+from hgpo.runs.evaluation import find_target
+from hgpo.runs import load, train
+from hgpo.config.stage import Stage
+
+from ..worlds import FETCH
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two seeds of one setting, and one run on another panel."""
+    folder = tmp_path_factory.mktemp("runs")
+    made = []
+    for name, extra in {"a": [], "b": ["seed=1"], "other": ["eval.tasks=10"]}.items():
+        settings = ["iterations=1", *extra]
+        train(load(FETCH, settings), folder / name, quiet=True)
+        made.append(folder / name)
+    return made
+
+
+def test_every_task_once_per_seed_and_the_same_twice(runs: list[Path], tmp_path: Path) -> None:
+    options = {"seeds": (1, 2), "logs": str(tmp_path / "logs")}
+    one = evaluate(str(runs[0]), **options)
+    two = evaluate(str(runs[0]), **options)
+    assert one["episodes"] == 80
+    assert one["panel"]["tasks"] == 40
+    assert one["success_by_seed"] == two["success_by_seed"]
+    assert one["success"] == pytest.approx(np.mean(list(one["success_by_seed"].values())))
+    low, high = one["success_interval_95"]
+    assert low <= one["success"] <= high
+    assert one["history_length"] == 2
+    stored = json.loads((tmp_path / "logs" / "result_in-domain.json").read_text())
+    assert stored["versions"]["hgpo"]
+    log = (tmp_path / "logs" / "output_seed1.log").read_text()
+    assert log.count("== fetch-") == 40
+
+
+def test_evaluation_may_allow_longer_episodes_than_training(tmp_path: Path) -> None:
+    def longest(*words: str) -> int:
+        found = evaluate(
+            "random", seeds=[1], tasks=20, preset="quickstart", overrides=words, logs=str(tmp_path)
+        )
+        lines = (tmp_path / "output_seed1.log").read_text().splitlines()
+        steps = max(int(line.rpartition("steps=")[2]) for line in lines if line.startswith("=="))
+        assert steps == found["panel"]["max_steps"]
+        return steps
+
+    assert longest("agent.max_steps=3") == 3
+    assert longest("agent.max_steps=3", "eval.max_steps=7") == 7
+
+
+def test_a_seed_given_twice_is_played_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All seeds are in play at once: a policy knows episodes by their group, so no two may share one."""
+    groups: list[str] = []
+    play = Stage.play
+    monkeypatch.setattr(
+        Stage, "play", lambda self, *rest: groups.extend(job.group for job in rest[1]) or play(self, *rest)
+    )
+    found = evaluate("expert", preset=FETCH, seeds=(5, 5), tasks=4, logs=str(tmp_path))
+    assert found["episodes"] == len(groups) == len(set(groups)) == 8
+
+
+def test_a_model_folder_knows_its_settings(runs: list[Path], tmp_path: Path) -> None:
+    run = evaluate(str(runs[0]), seeds=(5,), logs=str(tmp_path / "a"))
+    model = evaluate(str(runs[0] / "model"), seeds=(5,), logs=str(tmp_path / "b"))
+    assert run["success"] == model["success"]
+    assert run["panel"]["digest"] == model["panel"]["digest"]
+
+
+def test_a_run_without_its_checkpoints(runs: list[Path], tmp_path: Path) -> None:
+    """What is left of a finished run when its checkpoints were deleted still says how it is to be played."""
+    lean = tmp_path / "lean"
+    shutil.copytree(runs[0], lean, ignore=shutil.ignore_patterns("checkpoints"))
+    found = find_target(str(lean), None, [])
+    assert Path(found.model) == lean / "model"
+    assert found.config == find_target(str(runs[0]), None, []).config
+
+
+def test_scripted_policies(tmp_path: Path) -> None:
+    options = {"preset": FETCH, "seeds": (1,), "logs": str(tmp_path)}
+    assert evaluate("expert", **options)["success"] == 1.0
+    assert evaluate("random", **options)["success"] < 0.8
+
+
+def test_what_is_not_a_target(tmp_path: Path, runs: list[Path]) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadFile, match="neither a run"):
+        evaluate(str(tmp_path / "empty"))
+    with pytest.raises(BadSetting, match="preset"):
+        evaluate("somebody/some-model")
+    with pytest.raises(UnknownName, match="checkpoint"):
+        evaluate(str(runs[0]), checkpoint="77")
+    with pytest.raises(UnknownName, match="in-domain"):
+        evaluate(str(runs[0]), split="in-doman")
+
+
+def test_comparison_groups_seeds_and_refuses_other_panels(runs: list[Path], tmp_path: Path) -> None:
+    found = compare([str(runs[0]), str(runs[1])])
+    (group,) = found["groups"]
+    assert len(group["runs"]) == 2
+    assert group["iterations"] == [0, 1]
+    assert group["last"]["low"] <= group["last"]["mean"] <= group["last"]["high"]
+    assert "k2_hgpo" in table_text(found)
+    write_html(found, tmp_path / "page.html")
+    assert "<svg" in (tmp_path / "page.html").read_text()
+    with pytest.raises(PanelMismatch, match="different task panels"):
+        compare([str(runs[0]), str(runs[2])])
+    with pytest.raises(BadFile, match="not a run"):
+        compare([str(tmp_path)])
+
+
+def test_commands(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(runs[0]), "--seeds", "3", "--json", "--logs", str(tmp_path / "l")]) == 0
+    assert json.loads(capsys.readouterr().out)["protocol"]["seeds"] == [3]
+    assert main(["eval", str(runs[0]), "--seeds", "3", "--tasks", "5", "--logs", str(tmp_path / "l")]) == 0
+    assert "5 tasks" in capsys.readouterr().out
+    assert main(["eval", str(runs[0]), "--seeds", "x"]) == 2
+    assert "123,456,789" in capsys.readouterr().err
+    assert main(["compare", str(runs[0]), str(runs[1]), "--out", str(tmp_path / "c")]) == 0
+    assert (tmp_path / "c" / "comparison.png").stat().st_size > 1000
+    assert main(["compare", str(runs[0]), str(runs[2]), "--out", str(tmp_path / "d")]) == 2
+    assert main(["train", "--list"]) == 0
+    assert "quickstart" in capsys.readouterr().out
+    assert main(["train", "quickstart", "rollout.taks=3", "--run", str(tmp_path / "x")]) == 2
+    assert "rollout.tasks" in capsys.readouterr().err
+    assert main(["train", "group_size=3", "--show"]) == 0
+    assert json.loads(capsys.readouterr().out)["rollout"]["group_size"] == 3
+    assert main(["train", "--resume", str(runs[0]), "group_size=3"]) == 2
+    assert main(["sft", FETCH, "--out", str(tmp_path / "warm"), "--quiet"]) == 0
+    assert (
+        main(["eval", str(tmp_path / "warm"), "--seeds", "1", "--json", "--logs", str(tmp_path / "m")]) == 0
+    )
+
+
+def test_panels_are_told_apart_by_what_matters() -> None:
+    base = Panel("e", "s", ("a", "b"), 10, {"size": "tiny", "data": "/here"})
+    assert base.digest == Panel("e", "s", ("a", "b"), 10, {"size": "tiny", "data": "/there"}).digest
+    others = [
+        Panel("e", "s", ("b", "a"), 10, {"size": "tiny"}),
+        Panel("e", "s", ("a", "b"), 11, {"size": "tiny"}),
+        Panel("e", "s", ("a", "b"), 10, {"size": "small"}),
+        Panel("e", "t", ("a", "b"), 10, {"size": "tiny"}),
+    ]
+    assert len({base.digest, *(one.digest for one in others)}) == 5
+    assert spread([str(n) for n in range(10)], 4) == ("0", "2", "5", "7")
+    assert spread(["a"], 0) == ("a",)
+
+
+def test_statistics() -> None:
+    found = over_runs([0.5, 0.6, 0.7])
+    assert found["mean"] == pytest.approx(0.6)
+    assert found["high"] - found["mean"] == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson(10, 10)[0] == pytest.approx(0.722, abs=1e-3)
+    table = np.tile(np.array([1.0] * 70 + [0.0] * 30), (3, 1))
+    low, high = over_tasks(table)
+    assert low == pytest.approx(0.61, abs=0.02)
+    assert high == pytest.approx(0.79, abs=0.02)
+    assert over_tasks(table) == over_tasks(table), "seeded"
+    assert over_tasks(np.ones((2, 20)))[0] < 1.0, "agreement is not certainty"
+
+
+def test_noise_between_arms() -> None:
+    """Two arms: the paired interval; what is common to a seed or an arm does not count as noise."""
+    table = np.array([[0.1, 0.5, 0.3], [0.4, 0.6, 0.7]])
+    gaps = over_runs((table[1] - table[0]).tolist())
+    assert between_arms(table.tolist()) == pytest.approx(gaps["high"] - gaps["mean"])
+    shifted = table + np.array([[1.0], [5.0]]) + np.array([[0.0, 3.0, -2.0]])
+    assert between_arms(shifted.tolist()) == pytest.approx(between_arms(table.tolist()))
+    assert np.isnan(between_arms([[1.0], [2.0]]))
+
+
+def test_noise_between_arms_covers_the_truth() -> None:
+    """Of 2,000 draws of four equal arms and three seeds about one in twenty shows a difference that is not there."""
+    random = np.random.default_rng(5)
+    tables = random.normal(size=(2000, 4, 3)) + random.normal(size=(2000, 1, 3))
+    beyond = np.mean([abs(one[0].mean() - one[3].mean()) > between_arms(one.tolist()) for one in tables])
+    assert 0.035 < beyond < 0.065

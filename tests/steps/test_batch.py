@@ -1,0 +1,176 @@
+"""Making, checking, reading and writing batches."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hgpo import HgpoError, StepBatch, estimate
+from hgpo.steps.batch import CHUNK
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {
+        "task": "t",
+        "trajectory": "a",
+        "step": 0,
+        "observation": "hall",
+        "action": "go",
+        "reward": 1.0,
+        "valid": True,
+        **changes,
+    }
+
+
+def rows_of(count: int) -> list[dict[str, Any]]:
+    return [
+        row(
+            task=f"task {i // 40}",
+            trajectory=f"rollout {i // 10}",
+            step=i % 10,
+            observation=f"cell {i % 7}",
+            reward=float(i % 3),
+            valid=i % 5 > 0,
+            tokens=[i, i + 1],
+            note=None if i % 2 else "odd «»",
+        )
+        for i in range(count)
+    ]
+
+
+def test_import_needs_numpy_only() -> None:
+    heavy = "{'torch', 'pyarrow', 'rapidfuzz', 'transformers'}"
+    code = f"import sys, hgpo; bad = {heavy} & set(sys.modules); assert not bad, bad"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], ["empty", "at least one row"]),
+        ([row(reward=float("nan"))], ["Row 0", "reward nan", "finite"]),
+        ([row(reward="high")], ["Row 0", "'high'", "number"]),
+        ([row(reward=None)], ["Row 0", "None", "number"]),
+        ([row(), row()], ["Trajectory 'a'", "step 0 more than once"]),
+        ([row(), row(step=2)], ["Trajectory 'a'", "no step 1"]),
+        ([row(step=1)], ["Trajectory 'a'", "no step 0"]),
+        ([row(step=-1)], ["Trajectory 'a'", "negative step -1"]),
+        ([row(step=0.5)], ["step 0.5", "whole number"]),
+        ([row(step="one")], ["step 'one'", "whole number"]),
+        ([row(step=True)], ["step True", "whole number"]),
+        ([row(observation=["a", "list"])], ["Row 0", "observation of type list", "hash"]),
+        ([row(observation={"a": 1})], ["Row 0", "observation of type dict", "hash"]),
+        ([row(valid="no")], ["valid='no'", "true or false"]),
+        ([{"task": "t"}], ["no column 'trajectory'", "they have task"]),
+        ([row(), {"task": "t"}], ["Row 1", "'trajectory'"]),
+        ([row(), "text"], ["Row 1 is a str", "dict"]),
+        ([row(padding=True)], ["Every row of the batch is padding"]),
+    ],
+)
+def test_bad_rows_are_named_and_explained(rows: list[Any], words: list[str]) -> None:
+    with pytest.raises(HgpoError) as error:
+        estimate(StepBatch.from_rows(rows), "hgpo")
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_rows_may_come_from_an_iterator_and_cross_chunks() -> None:
+    count = CHUNK + 10
+    batch = StepBatch.from_rows(row(step=i, observation=f"cell {i % 3}") for i in range(count))
+    assert len(batch) == count
+    assert batch["observation"][-1] == f"cell {(count - 1) % 3}"
+
+
+def test_columns_that_start_late_are_filled() -> None:
+    rows = [row(step=i) for i in range(CHUNK + 2)]
+    rows[-1]["late"] = "here"
+    del rows[0]["valid"]
+    batch = StepBatch.from_rows(rows)
+    assert batch["late"][0] is None
+    assert batch["late"][-1] == "here"
+    assert batch["valid"].all()
+
+
+def test_names_of_trajectories_may_repeat_between_tasks() -> None:
+    batch = StepBatch.from_rows([row(task="t"), row(task="u", reward=5.0)])
+    assert batch.trajectories.num_trajectories == 2
+    assert estimate(batch, "hgpo").returns.tolist() == [1.0, 5.0]
+
+
+def test_arrays_and_rows_make_the_same_batch() -> None:
+    rows = rows_of(80)
+    columns = {name: [r[name] for r in rows] for name in rows[0]}
+    columns["reward"] = np.array(columns["reward"], dtype=np.float32)
+    columns["step"] = np.array(columns["step"], dtype=np.int32)
+    plain = estimate(StepBatch.from_rows(rows), "hgpo")
+    other = estimate(StepBatch.from_arrays(**columns), "hgpo")
+    assert plain.advantages.tolist() == other.advantages.tolist()
+    with pytest.raises(HgpoError, match="different lengths"):
+        StepBatch.from_arrays(**{**columns, "reward": [1.0]})
+    del columns["reward"]
+    with pytest.raises(HgpoError, match="no column 'reward'"):
+        StepBatch.from_arrays(**columns)
+
+
+@pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.gz", "steps.parquet"])
+def test_files_keep_everything(tmp_path: Path, name: str) -> None:
+    rows = rows_of(100)
+    batch = StepBatch.from_rows(rows)
+    batch.write(tmp_path / name)
+    again = StepBatch.read(tmp_path / name)
+    assert list(again.rows()) == rows
+    assert estimate(again, "hgpo").advantages.tolist() == estimate(batch, "hgpo").advantages.tolist()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_columns_can_be_renamed_on_reading(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.jsonl"
+    theirs = [{("uid" if k == "task" else k): v for k, v in r.items()} for r in rows_of(20)]
+    file.write_text("".join(json.dumps(r) + "\n" for r in theirs))
+    assert StepBatch.read(file, {"uid": "task"})["task"][0] == "task 0"
+    with pytest.raises(HgpoError, match="'task'"):
+        StepBatch.read(file)
+
+
+@pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.gz", "steps.parquet"])
+def test_truncated_files_are_an_error(tmp_path: Path, name: str) -> None:
+    StepBatch.from_rows(rows_of(100)).write(tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(HgpoError, match=name):
+        StepBatch.read(tmp_path / name)
+
+
+def test_other_bad_files_are_explained(tmp_path: Path) -> None:
+    def message(name: str, content: bytes | None) -> str:
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(HgpoError) as error:
+            StepBatch.read(tmp_path / name)
+        return str(error.value)
+
+    assert "no file" in message("absent.jsonl", None)
+    assert "is empty" in message("empty.jsonl", b"")
+    assert "unknown ending" in message("steps.csv", b"x")
+    assert "line 2" in message("list.jsonl", json.dumps(row()).encode() + b"\n[1]\n")
+    assert "not Parquet" in message("steps.parquet", b"PAR1 nonsense")
+    assert "damaged" in message("steps.jsonl.gz", gzip.compress(b"{}\n" * 1000)[:-9])
+    assert "line 1" in message("deep.jsonl", b"[" * 100_000)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    batch = StepBatch.from_rows([row(odd=object())])
+    with pytest.raises(HgpoError, match="JSON cannot carry"):
+        batch.write(tmp_path / "out.jsonl")
+    with pytest.raises(HgpoError, match="Parquet"):
+        batch.write(tmp_path / "out.parquet")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(HgpoError, match="Cannot write"):
+        batch.write(tmp_path / "absent" / "out.jsonl")

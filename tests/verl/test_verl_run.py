@@ -1,0 +1,279 @@
+"""Real runs of verl on the CPU, through its own entry point: one process, two, resumed, and in a broken world.
+
+Each takes a minute or two, nearly all of it imports in Ray's workers, so the tests share them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hgpo import StepBatch, estimate
+from hgpo.config.load import estimator_settings, read_config
+
+pytest.importorskip("verl")
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(1500)]
+
+ROOT = Path(__file__).resolve().parents[2]
+# A policy that knows some commands, so that returns differ and the advantages are not all zero.
+SETTINGS = [
+    "quickstart",
+    "warm.episodes=80",
+    "warm.epochs=12",
+    "agent.max_steps=12",
+    "agent.max_response_tokens=10",
+    "model.tokenizer=word",
+    "update.kl_coef=0.01",
+    "update.updates=3",
+]
+
+
+def hgpo(*words: str) -> str:
+    """Run the command in the repository's root; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hgpo", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, f"hgpo {' '.join(words)}: {done.stdout[-2000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+def dry_run(run: Path, *words: str) -> dict:
+    return json.loads(hgpo("verl", "dry-run", *words, "--run", str(run), "--json").splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    run = tmp_path_factory.mktemp("verl") / "one"
+    return run, dry_run(run, *SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, one):
+    """Two training processes, one step; then resumed for another."""
+    run = tmp_path_factory.mktemp("verl") / "two"
+    first = dry_run(run, *SETTINGS, "--processes", "2", "--steps", "1")
+    rows = list(StepBatch.read(run / "rows.parquet").rows())
+    return run, first, rows, dry_run(run, "--resume", "--processes", "2", "--steps", "1")
+
+
+def check_numbers(run: Path) -> StepBatch:
+    """What verl trained on equals `estimate` on the dumped rows, and is not trivial."""
+    batch = StepBatch.read(run / "rows.parquet")
+    config = read_config(run / "config.json")
+    trained = batch["advantage"].astype(float)
+    for iteration in np.unique(batch["iteration"]):
+        places = np.flatnonzero(batch["iteration"] == iteration)
+        expected = estimate(
+            batch.take(places), config.estimator.name, **estimator_settings(config)
+        ).advantages
+        np.testing.assert_allclose(trained[places], expected, atol=1e-6)
+    assert np.abs(trained).max() > 0.1
+    return batch
+
+
+def by_step(rows):
+    """Rows by task, rollout and step; verl's own ids differ from run to run."""
+    return {(row["task_id"], row["trajectory"].rpartition("/")[2], row["step"]): row for row in rows}
+
+
+def test_one_process_trains_on_our_advantages(one):
+    run, result = one
+    assert result["steps"] == 2
+    assert result["largest_difference"] <= 1e-6
+    batch = check_numbers(run)
+    assert set(batch["iteration"]) == {1, 2}
+    assert {"task", "trajectory", "step", "observation", "reward", "advantage", "prompt_ids"} <= set(
+        batch.column_names
+    )
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["iteration"] for row in metrics] == [0, 1, 2]
+    assert metrics[1]["episodes"] == 8
+    assert metrics[1]["updates"] == 3
+    assert metrics[1]["lost_groups"] == 0
+    assert metrics[2]["grad_norm"] > 0
+    assert "eval/in-domain/success" in metrics[0]
+    assert "eval/in-domain/success" in metrics[2]
+
+
+def test_the_prompts_are_those_of_the_local_runner(one):
+    """The same task, seed and actions lead to the same prompts, as text and as tokens."""
+    import torch
+
+    from hgpo.config.stage import Stage
+    from hgpo.models.load import load_model
+    from hgpo.play import WindowMemory, run_episode
+    from hgpo.play.policy import Reply
+    from hgpo.policies.encoding import Encoder
+
+    run, _ = one
+    config = read_config(run / "config.json")
+    _, tokenizer = load_model(str(run / "start"), config.model, torch.device("cpu"))
+    stage = Stage(config.env, config.agent)
+    episodes: dict[str, list] = {}
+    for row in StepBatch.read(run / "rows.parquet").rows():
+        episodes.setdefault(row["trajectory"], []).append(row)
+    assert len(episodes) == 16
+    for steps in episodes.values():
+        steps.sort(key=lambda row: row["step"])
+
+        class Repeat:
+            def __init__(self, steps):
+                self.steps = steps
+
+            async def encode(self, prompt):
+                return Encoder(tokenizer)(prompt)
+
+            async def generate(self, request):
+                return Reply(self.steps[request.step]["response"])
+
+            def finish(self, episode): ...
+
+        found = asyncio.run(
+            run_episode(
+                stage._make(),
+                Repeat(steps),
+                WindowMemory(config.agent.history_length),
+                task=steps[0]["task_id"],
+                style=stage.style,
+                limits=stage.limits,
+                seed=steps[0]["episode_seed"],
+            )
+        )
+        assert [step.prompt for step in found.steps] == [row["prompt"] for row in steps]
+        assert [list(step.prompt_ids) for step in found.steps] == [list(row["prompt_ids"]) for row in steps]
+
+
+def test_the_first_iteration_is_the_local_trainers(one):
+    """The same settings play the same tasks with the same replies, here and there."""
+    import torch
+
+    from hgpo.config.stage import Stage
+    from hgpo.learn.distributed import World
+    from hgpo.models.load import load_model
+    from hgpo.policies.hf.policy import HFPolicy, Sampling
+    from hgpo.runs.rollout import roll_out
+
+    run, _ = one
+    config = read_config(run / "config.json")
+    device = torch.device("cpu")
+    model, tokenizer = load_model(str(run / "start"), config.model, device)
+    policy = HFPolicy(model.eval(), tokenizer, Sampling(1.0, config.agent.max_response_tokens))
+    stage = Stage(config.env, config.agent)
+    tasks = stage.tasks(config.env.split, config.env.tasks)
+    local = by_step(roll_out(stage, policy, config, World(device), tasks, 0, 1).rows)
+    there = by_step(row for row in StepBatch.read(run / "rows.parquet").rows() if row["iteration"] == 1)
+    assert local.keys() == there.keys()
+    for key, row in local.items():
+        assert list(row["response_ids"]) == list(there[key]["response_ids"])
+        assert row["reward"] == there[key]["reward"]
+
+
+def test_two_processes_play_the_same_and_resume(one, two):
+    run, first, rows, resumed = two
+    assert first["steps"] == 1
+    before = by_step(row for row in StepBatch.read(one[0] / "rows.parquet").rows() if row["iteration"] == 1)
+    same = by_step(rows)
+    assert before.keys() == same.keys()
+    for key, row in before.items():
+        assert row["action"] == same[key]["action"]
+        assert row["advantage"] == pytest.approx(same[key]["advantage"], abs=1e-6)
+    assert resumed["steps"] == 2
+    batch = check_numbers(run)
+    assert set(batch["iteration"]) == {1, 2}
+    assert "Resuming from" in (run / "verl.log").read_text(errors="replace")
+    # The resumed step goes on with the next tasks.
+    seen = [set(batch["task_id"][batch["iteration"] == step]) for step in (1, 2)]
+    straight = StepBatch.read(one[0] / "rows.parquet")
+    assert seen[1] == set(straight["task_id"][straight["iteration"] == 2])
+    assert seen[0].isdisjoint(seen[1])
+
+
+def test_the_exported_model_can_be_evaluated(one, tmp_path):
+    run, _ = one
+    words = ["eval", str(run), "--tasks", "2", "--seeds", "123", "--logs", str(tmp_path), "--json"]
+    found = json.loads(hgpo(*words))
+    assert found["episodes"] == 2
+    assert found["model"] == str(run / "model")
+
+
+def test_a_run_is_not_overwritten(one):
+    run, _ = one
+    done = subprocess.run(
+        [sys.executable, "-m", "hgpo", "verl", "dry-run", "quickstart", "--run", str(run)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--resume" in done.stderr
+
+
+def test_an_asynchronous_mode_trains_on_our_advantages(tmp_path):
+    """The same mixin on verl's own colocated asynchronous trainer, which plays ahead while it trains."""
+    run = tmp_path / "async"
+    result = dry_run(
+        run,
+        "quickstart",
+        "env=tests.verl.worlds:Corridor",
+        "agent.prompt=generic",
+        "agent.max_steps=5",
+        "update.old_logprobs=recomputed",
+        "trainer.v1.trainer_mode=hgpo_colocate_async",
+    )
+    assert result["steps"] == 2
+    batch = check_numbers(run)
+    # Rollouts of a group start from the same cell, which the row's seed decides.
+    first = {}
+    for row in batch.rows():
+        if row["step"] == 0:
+            first.setdefault(row["task"], set()).add(row["observation"])
+    assert len(first) == 4
+    assert all(len(seen) == 1 for seen in first.values())
+
+
+def test_a_world_that_raises_hangs_and_dies_does_not_stop_the_run(tmp_path):
+    """Three of eight tasks can never be played: their groups are replaced and counted, the run goes on."""
+    run = tmp_path / "faulty"
+    result = dry_run(
+        run,
+        "quickstart",
+        "env=tests.verl.worlds:Faulty",
+        "env.attempts=1",
+        "env.step_timeout=3",
+        "agent.prompt=generic",
+        "agent.max_steps=5",
+        "rollout.tasks=4",
+        "rollout.group_size=2",
+        "update.old_logprobs=recomputed",
+    )
+    assert result["steps"] == 2
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lost = sum(row.get("lost_groups", 0) for row in metrics)
+    assert lost >= 3
+    assert sum(row.get("environment_failures", 0) for row in metrics) >= 2 * lost
+    batch = check_numbers(run)
+    # Only whole groups were trained on, four in each iteration.
+    for iteration in (1, 2):
+        part = batch.take(np.flatnonzero(batch["iteration"] == iteration))
+        rollouts = {(row["task"], row["trajectory"]) for row in part.rows()}
+        assert len(rollouts) == 8
+        assert len({task for task, _ in rollouts}) == 4
+    assert not {"train/0", "train/1", "train/2"} & set(batch["task_id"])
+    log = (run / "verl.log").read_text(errors="replace")
+    for cause in ("the engine lost its game file", "no answer within 3 s", "ended with status 3"):
+        assert cause in log
