@@ -10,7 +10,6 @@ import numpy as np
 
 from hgpo import StepBatch, estimate
 
-
 RECORDED = Path(__file__).parents[1] / "data" / "released.jsonl.gz"
 
 
