@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from hgpo import StepBatch, estimate
 from hgpo.inspect import Report, inspect
-from hgpo.inspect.analysis import make_plan
+from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.page import chunks, render
 from hgpo.inspect.rollouts import Iteration, Rollouts
 from hgpo.inspect.terminal import terminal
@@ -35,7 +35,7 @@ class Recorded(Rollouts):
 
 
 def report_of(rows: Rows, names: str = "hgpo,gigpo,grpo", **chosen: Any) -> Report:
-    return inspect(Recorded(StepBatch.from_rows(rows)), make_plan(names.split(","), chosen))
+    return inspect(Recorded(StepBatch.from_rows(rows)), choose_estimators(names.split(","), chosen))
 
 
 def unpacked(packed: chunks.Packed) -> list[dict[str, Any]]:

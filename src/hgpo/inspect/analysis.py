@@ -24,7 +24,7 @@ TYPE_COLUMNS = ("task_type", "kind", "type")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChosenEstimators:
     """Which estimators to run, each with its settings."""
 
     estimators: dict[str, dict[str, Any]]
@@ -37,7 +37,9 @@ class Plan:
         return int(self.reference["depth"])
 
 
-def make_plan(names: Sequence[str], given: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> Plan:
+def choose_estimators(
+    names: Sequence[str], given: Mapping[str, Any], run: Mapping[str, Any] | None = None
+) -> ChosenEstimators:
     """Give each estimator those of the settings that it has; `given` goes before what the `run` was trained with."""
     for name in names:
         if name not in ESTIMATORS:
@@ -57,7 +59,9 @@ def make_plan(names: Sequence[str], given: Mapping[str, Any], run: Mapping[str, 
 
     reference = of(REFERENCE)
     reference.setdefault("depth", ESTIMATORS[REFERENCE].settings().depth)
-    return Plan({name: dict(reference) if name == REFERENCE else of(name) for name in names}, reference)
+    return ChosenEstimators(
+        {name: dict(reference) if name == REFERENCE else of(name) for name in names}, reference
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Analysis:
     @property
     def order(self) -> IntArray:
         """[steps] row of the batch."""
-        return self.reference.computed.rows
+        return self.reference.rows
 
     @property
     def levels(self) -> IntArray:
@@ -138,18 +142,18 @@ class Analysis:
         return dense(length * (int(own.max()) + 1) + own)
 
 
-def analyse(iteration: Iteration, plan: Plan, position: int = 0) -> Analysis:
-    """Run all estimators of the plan on one iteration."""
+def analyse(iteration: Iteration, chosen: ChosenEstimators, position: int = 0) -> Analysis:
+    """Run all chosen estimators on one iteration."""
     padding = iteration.batch.flag("padding")
     if padding.all():
         raise BadSteps(
             f"Iteration {iteration.number} has only padding rows; expected at least one real step."
         )
     batch = iteration.batch.take(np.flatnonzero(~padding)) if padding.any() else iteration.batch
-    reference = explain(batch, REFERENCE, **plan.reference)
+    reference = explain(batch, REFERENCE, **chosen.reference)
     estimates = {
         name: reference if name == REFERENCE else explain(batch, name, **settings)
-        for name, settings in plan.estimators.items()
+        for name, settings in chosen.estimators.items()
     }
     return Analysis(iteration.number, position, batch, reference, estimates)
 

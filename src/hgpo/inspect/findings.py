@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ..estimators.penalty import MUCH
+from ..estimators.penalty import HIGH_PENALTY_SHARE
 from .text import printable
 
 
@@ -297,7 +297,7 @@ def _penalty(content: Mapping[str, Any]) -> Iterator[Finding]:
         return
     name = next(iter(shares))
     listed = ", ".join(f"{percent(min(1.0, share))} under {key}" for key, share in shares.items())
-    bad = shares[name] > MUCH
+    bad = shares[name] > HIGH_PENALTY_SHARE
     yield Finding(
         "penalty",
         shares[name],

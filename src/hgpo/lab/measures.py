@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..estimators.base import Record, Result
+from ..estimators.base import Record
 from ..estimators.table import ESTIMATORS
+from ..estimators.terms import Result
 from ..settings import build
 from ..steps.columns import FloatArray, IntArray
 from .entries import Entry
@@ -140,7 +141,7 @@ def measure(world: World, entries: list[Entry], num_batches: int) -> Measured:
             result = ESTIMATORS[entry.estimator].compute(record, settings[entry.label])
             tallies[entry.label].add(result.advantages, true, cells, len(true))
             tallies[entry.label].cosines.append(gradient_cosine(places, exact, rollouts, result.advantages))
-            if len(result.level_values) > 1:
+            if len(result.seen_levels) > 1:
                 add_levels(levels.setdefault(entry.label, []), result, true, cells)
                 errors.setdefault(entry.label, []).append(level_errors(result, true))
     return Measured(
@@ -182,17 +183,17 @@ def gradient_cosine(places: Situations, exact: Truth, rollouts: Rollouts, advant
 
 def add_levels(tallies: list[Tally], result: Result, true: FloatArray, cells: IntArray) -> None:
     """Count what each level says on its own, over the steps where it says something."""
-    while len(tallies) < len(result.level_values):
+    while len(tallies) < len(result.seen_levels):
         tallies.append(Tally())
-    for tally, level in zip(tallies, result.level_values):
+    for tally, level in zip(tallies, result.seen_levels):
         rows = level.rows[level.used]
         tally.add(level.values[level.used], true[rows], cells[rows], len(true))
 
 
 def level_errors(result: Result, true: FloatArray) -> FloatArray:
     """Values of all levels and the truth on the steps where every level says something: float [levels + 1, m]."""
-    values = np.full((len(result.level_values) + 1, len(true)), np.nan)
-    for row, level in zip(values, result.level_values):
+    values = np.full((len(result.seen_levels) + 1, len(true)), np.nan)
+    for row, level in zip(values, result.seen_levels):
         row[level.rows[level.used]] = level.values[level.used]
     values[-1] = true
     found: FloatArray = values[:, np.isfinite(values).all(axis=0)]

@@ -15,30 +15,30 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..config.load import as_dict, estimator_settings
+from ..config.schema import Config, experiment_name
+from ..config.stage import Stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
-from .play import make_panel
-from .panels import Panel
+from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import plain
-from ..estimators.penalty import MUCH, penalty_share
+from ..learn.distributed import World
+from ..learn.learner import Learner
+from ..learn.selection import train_rows
+from ..models.load import check_source, load_model, pick_device
+from ..policies.hf.memory import memory_explained
 from ..steps.batch import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
-from ..config.schema import Config, experiment_name
 from .description import describe, settings_of
-from ..learn.distributed import World
-from ..learn.learner import Learner
 from .measures import iteration_measures
-from ..policies.hf.memory import memory_explained
-from ..models.load import check_source, load_model, pick_device
+from .panels import Panel
 from .phases import Phases
+from .play import make_panel
 from .player import Player
-from .start import makes_start, prepare, start_folder
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
-from ..learn.selection import train_rows
-from ..config.load import as_dict, estimator_settings
-from ..config.stage import Stage
+from .start import makes_start, prepare, start_folder
 from .stopping import Stop, StopRequested
 from .tracking import Metrics, Screen, Trackers
 
@@ -255,8 +255,8 @@ class _Run:
 
     def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""
-        share = penalty_share(self.config.estimator.name, computed)
-        if share > MUCH and not self.warned:
+        share = penalty_share(computed)
+        if share > HIGH_PENALTY_SHARE and not self.warned:
             self.warned = True
             self.screen.say(
                 f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
