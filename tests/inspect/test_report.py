@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.errors import UnknownName
+from hgpo.errors import BadSetting, UnknownName
 from hgpo.inspect import Report, inspect, open_rollouts
 from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.side_by_side import compare_estimators, compare_runs
@@ -259,6 +259,12 @@ def test_settings_go_to_the_estimators_that_have_them() -> None:
     )
     assert plan.estimators["grpo"] == {"gamma": 0.5, "invalid_penalty": 0.1}
     assert plan.depth == 3
+    # A setting that two estimators share may have values that only one of them knows.
+    shared = choose_estimators(["hgpo_lambda"], {}, {"normalise_over": "task", "baseline": "leave_one_out"})
+    assert shared.estimators["hgpo_lambda"] == {"normalise_over": "task", "baseline": "leave_one_out"}
+    assert shared.reference == {"baseline": "leave_one_out", "depth": 2}
+    with pytest.raises(BadSetting, match="normalise_over='everything'"):
+        choose_estimators(["hgpo_lambda"], {"normalise_over": "everything"})
     with pytest.raises(UnknownName, match="depht"):
         choose_estimators(["hgpo"], {"depht": 3})
     with pytest.raises(UnknownName, match="Did you mean 'gigpo'"):
