@@ -16,7 +16,7 @@ from hgpo.runs.compare import compare, table_text, write_html
 from hgpo.runs.panels import Panel, spread
 from hgpo.runs.evaluation import find_target
 from hgpo.runs import load, train
-from hgpo.config.stage import Stage
+from hgpo.play.stage import Stage
 
 from ..worlds import FETCH
 

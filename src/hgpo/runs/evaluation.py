@@ -13,7 +13,8 @@ from ..play.policy import Policy
 from ..config.schema import Config
 from ..policies.hf.memory import memory_explained
 from ..config.load import build, load
-from ..config.stage import Stage
+from ..config.stage import open_stage
+from ..play.stage import Stage
 from .play import logs_folder, make_panel, run_panel, write_logs
 
 SCRIPTED = ("expert", "random")
@@ -177,7 +178,7 @@ def evaluate(
         import torch
 
         torch.set_num_threads(config.threads)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     warmth = config.eval.temperature if temperature is None else temperature
     try:
         with memory_explained():
