@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..play import Episode, Job
 from ..errors import EnvironmentFailed
 from ..files import write_text
+from ..play import Episode, Job
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .play import run_panel
-from .panels import Panel
-from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
 from ..config.schema import Config
 from ..learn.distributed import Processes
-from .measures import panel_measures
 from ..play.stage import Stage
+from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
+from .measures import panel_measures
+from .panels import Panel
+from .play import run_panel
 from .stopping import Stop, StoppablePolicy
 from .tracking import Screen
 

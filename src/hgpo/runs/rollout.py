@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..play import Episode, Job, rows
-from ..errors import EnvironmentFailed
-from ..play.policy import Policy
-from ..seeds import derive, generator
 from ..config.schema import Config
+from ..errors import EnvironmentFailed
 from ..learn.distributed import Processes
+from ..play import Episode, Job, rows
+from ..play.policy import Policy
 from ..play.stage import Stage
+from ..seeds import derive, generator
 
 
 def draw_tasks(tasks: Sequence[str], cursor: int, count: int, seed: int) -> list[tuple[str, str]]:

@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-from ..play import Job
+from ..config.load import as_dict
+from ..config.schema import Config
 from ..envs.registry import BUILT_IN
 from ..errors import BadSetting
+from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
+from ..learn.kernels import quicken
+from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
+from ..models.tokenizer import make_tokenizer
+from ..play import Job
+from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy, RandomActor
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
-from ..config.schema import Config
-from ..learn.kernels import quicken
-from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
-from ..config.load import as_dict
-from ..play.stage import Stage
-from ..models.tokenizer import make_tokenizer
 from .tracking import Screen
-from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
 
 
 def start_folder(run: Path) -> Path:

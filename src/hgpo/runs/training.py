@@ -15,30 +15,30 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..config.load import as_dict, estimator_settings
+from ..config.schema import Config, experiment_name
+from ..config.stage import open_stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
-from .play import make_panel
-from .panels import Panel
-from ..files import plain
 from ..estimators.penalty import MUCH, penalty_share
+from ..files import plain
+from ..learn.distributed import Processes
+from ..learn.learner import Learner
+from ..learn.selection import train_rows
+from ..models.load import check_source, load_model, pick_device
+from ..policies.hf.memory import memory_explained
 from ..steps.batch import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
-from ..config.schema import Config, experiment_name
 from .description import describe, settings_of
-from ..learn.distributed import Processes
-from ..learn.learner import Learner
 from .measures import iteration_measures
-from ..policies.hf.memory import memory_explained
-from ..models.load import check_source, load_model, pick_device
+from .panels import Panel
 from .phases import Phases
+from .play import make_panel
 from .player import Player
-from .start import makes_start, prepare, start_folder
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
-from ..learn.selection import train_rows
-from ..config.load import as_dict, estimator_settings
-from ..config.stage import open_stage
+from .start import makes_start, prepare, start_folder
 from .stopping import Stop, StopRequested
 from .tracking import Metrics, Screen, Trackers
 
@@ -80,8 +80,16 @@ def train(
 class _Run:
     """One run from start (or checkpoint) to end."""
 
-    def __init__(self, config: Config, folder: Path, processes: Processes, stop: Stop, screen: Screen) -> None:
-        self.config, self.folder, self.processes, self.stop, self.screen = config, folder, processes, stop, screen
+    def __init__(
+        self, config: Config, folder: Path, processes: Processes, stop: Stop, screen: Screen
+    ) -> None:
+        self.config, self.folder, self.processes, self.stop, self.screen = (
+            config,
+            folder,
+            processes,
+            stop,
+            screen,
+        )
         self.stage = open_stage(config)
         self.estimator = estimator_settings(config)
         self.metrics = Metrics(folder / "metrics.jsonl")
@@ -149,7 +157,9 @@ class _Run:
         if self.processes.first:
             self.metrics.rewind(state.iteration if saved else -1)
         self.before = state.seconds
-        self.player = Player(self.learner.actor, self.tokenizer, config, self.stage, self.processes, self.stop)
+        self.player = Player(
+            self.learner.actor, self.tokenizer, config, self.stage, self.processes, self.stop
+        )
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
