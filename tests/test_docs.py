@@ -11,14 +11,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SOURCE = ROOT / "src"
 MODULES = [
-    "hgpo",
-    "hgpo.steps.batch",
-    "hgpo.estimators.estimate",
-    "hgpo.progress",
-    "hgpo.estimators.explain",
-    "hgpo.inspect.text",
-    "hgpo.cli",
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((SOURCE / "hgpo").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
 ]
 
 
@@ -31,8 +28,9 @@ def test_examples_of_a_page(page: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_a_module(name: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(name))
+    failed, attempted = doctest.testmod(importlib.import_module(name))
     assert failed == 0
+    assert attempted > 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -41,7 +41,9 @@ def read_curve(run: Path, split: str) -> Curve:
     """The evaluation curve of a run on a split."""
     folder = RunFolder(run)
     if not folder.exists():
-        raise BadFile(f"{run} is not a run: {folder.config_file} is missing. Name the folders given by --run.")
+        raise BadFile(
+            f"{run} is not a run: {folder.config_file} is missing. Name the folders given by --run."
+        )
     stored = folder.description()
     if not stored.panels:
         raise BadFile(
@@ -54,7 +56,9 @@ def read_curve(run: Path, split: str) -> Curve:
     points = [(row["iteration"], row[key]) for row in folder.metrics() if row.get(key) is not None]
     if not points:
         raise BadFile(f"{run} has no evaluation on {split!r} yet.")
-    same = {key: value for key, value in stored.config.items() if key not in ("seed", "track", "threads", "name")}
+    same = {
+        key: value for key, value in stored.config.items() if key not in ("seed", "track", "threads", "name")
+    }
     name = stored.name if stored.trainer == LOCAL else f"{stored.name}, {stored.trainer}"
     return Curve(
         str(run),

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config.load import apply, as_dict, build, load
+from ..config.schema import Config
+from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, UnknownName
 from ..play.policy import Policy
-from ..config.schema import Config
+from ..play.stage import Stage
 from ..policies.hf.memory import memory_explained
-from ..config.load import apply, as_dict, build, load
-from ..config.stage import Stage
 from .folder import EvaluationFolder, RunFolder, model_settings
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
@@ -137,7 +138,7 @@ def evaluate(
         import torch
 
         torch.set_num_threads(config.threads)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
     try:

@@ -134,7 +134,12 @@ def _parts(one: PanelSummary, two: PanelSummary) -> list[str]:
             mine, theirs = one.settings.get(key, "not given"), two.settings.get(key, "not given")
             if mine != theirs:
                 parts.append(f"setting {key} of the environment: {mine} and {theirs}")
-    if one.tasks == two.tasks and one.tasks_digest != two.tasks_digest and one.tasks_digest and two.tasks_digest:
+    if (
+        one.tasks == two.tasks
+        and one.tasks_digest != two.tasks_digest
+        and one.tasks_digest
+        and two.tasks_digest
+    ):
         parts.append("which tasks, or their order")
     return parts or ["settings of the environment, or which tasks (one record does not say)"]
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..play import Episode, Job
+from ..config.schema import EvalConfig
 from ..errors import BadEnv, EnvironmentFailed
+from ..play import Episode, Job
 from ..play.policy import Policy
+from ..play.stage import Stage
 from ..seeds import derive
 from .folder import EvaluationFolder
 from .panels import Panel, spread
 from .statistics import over_tasks
-
-if TYPE_CHECKING:
-    from ..config.schema import EvalConfig
-    from ..config.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -78,14 +76,14 @@ class Evaluation:
 
 def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
     """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
-    version = getattr(stage.scout, "world_version", 1)
+    version = getattr(stage.task_source, "world_version", 1)
     if not isinstance(version, int) or version < 1:
         raise BadEnv(stage.env.name, [f"`world_version` is {version!r}; expected a whole number from 1."])
     return Panel(
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
-        max_steps or stage.agent.max_steps,
+        max_steps or stage.limits.max_steps,
         stage.env.settings,
         version,
     )
@@ -121,7 +119,8 @@ def run_panel(
     if played.dropped:
         raise EnvironmentFailed(
             f"{len(played.dropped)} of {len(jobs)} episodes could not be played to their end "
-            f"({played.causes[0] if played.causes else 'no cause given'}). Raise env.attempts, or repair the environment."
+            f"({played.causes[0] if played.causes else 'no cause given'}). Raise env.attempts, or "
+            "repair the environment."
         )
     count = len(panel.tasks)
     episodes = tuple(played.episodes[start : start + count] for start in range(0, len(jobs), count))

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any, TextIO
 
-from ..errors import MissingExtra
 from ..config.schema import TrackConfig
+from ..errors import MissingExtra
 from .folder import RunFolder
 
 

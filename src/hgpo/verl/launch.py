@@ -17,7 +17,7 @@ from typing import Any
 
 from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
-from ..config.stage import Stage
+from ..config.stage import open_stage
 from ..errors import BadFile, EngineFailed, MissingExtra
 from ..runs.folder import VERL, Description, RunFolder
 from ..runs.panels import Panel
@@ -119,14 +119,14 @@ def make_start(config: Config, run: RunFolder) -> None:
     from ..runs.tracking import Screen
 
     if makes_start(config):
-        stage = Stage(isolated(config.env), config.agent)
+        stage = open_stage(isolated(config))
         prepare(config, stage, run.start, pick_device(config.device), Screen(config.iterations))
         stage.close()
 
 
 def describe(config: Config, run: RunFolder) -> dict[str, Panel]:
     """Write down what the run is; returns the panels that it will be evaluated on."""
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     panels = make_panels(stage, config.eval)
     tasks = stage.tasks(config.env.split, config.env.tasks)
     stage.close()
