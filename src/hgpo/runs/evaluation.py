@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..config.load import build, load
+from ..config.schema import Config
+from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, UnknownName
 from ..play.policy import Policy
-from ..config.schema import Config
+from ..play.stage import Stage
 from ..policies.hf.memory import memory_explained
-from ..config.load import build, load
-from ..config.stage import Stage
 from .play import logs_folder, make_panel, run_panel, write_logs
 
 SCRIPTED = ("expert", "random")
@@ -161,8 +162,8 @@ def evaluate(
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
-    from .provenance import provenance
     from ..config.load import as_dict
+    from .provenance import provenance
 
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
@@ -177,7 +178,7 @@ def evaluate(
         import torch
 
         torch.set_num_threads(config.threads)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     warmth = config.eval.temperature if temperature is None else temperature
     try:
         with memory_explained():

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..learn.batching import TrainRow
+from ..learn.selection import distinct_share
 from ..play import Episode
 from ..policies.hf.policy import Counters
-from ..learn.batching import TrainRow
 from .phases import Phases
-from ..learn.selection import distinct_share
 
 
 def iteration_measures(

@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-from ..play import Job
+from ..config.load import as_dict
+from ..config.schema import Config
 from ..envs.registry import BUILT_IN
 from ..errors import BadSetting
+from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
+from ..learn.kernels import quicken
+from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
+from ..models.tokenizer import make_tokenizer
+from ..play import Job
+from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy, RandomActor
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
-from ..config.schema import Config
-from ..learn.kernels import quicken
-from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
-from ..config.load import as_dict
-from ..config.stage import Stage
-from ..models.tokenizer import make_tokenizer
 from .tracking import Screen
-from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
 
 
 def start_folder(run: Path) -> Path:
@@ -72,7 +72,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
 
 def expert(stage: Stage) -> Callable[[], Any]:
     """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
-    make = getattr(stage.scout, "expert", None)
+    make = getattr(stage.task_source, "expert", None)
     if callable(make):
         return make  # type: ignore[no-any-return]
     if stage.env.name in BUILT_IN:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
+from ..play.policy import Reply, Request
 from ..policies.hf.decoder import Decoder
 from ..policies.hf.policy import HFPolicy, Sampling
-from ..play.policy import Reply, Request
 
 
 class StopRequested(Exception):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hgpo.config.schema import AgentConfig, EnvConfig
-from hgpo.config.stage import Stage
+from hgpo.config.schema import AgentConfig, Config, EnvConfig
+from hgpo.config.stage import open_stage
 from hgpo.envs import check_env, make
 from hgpo.envs.scripted import scripted
 from hgpo.envs.webshop import generated
@@ -161,9 +161,11 @@ def test_the_shopper_recovers_from_slips(step: int, slip: str) -> None:
 
 
 def test_a_clumsy_shopper_is_told_of_its_slips() -> None:
-    stage = Stage(
-        EnvConfig("shop", {"products": 96, "values": 6}),
-        AgentConfig(prompt="compact", reasoning=False, max_steps=12),
+    stage = open_stage(
+        Config(
+            env=EnvConfig("shop", {"products": 96, "values": 6}),
+            agent=AgentConfig(prompt="compact", reasoning=False, max_steps=12),
+        )
     )
 
     class Deaf:
