@@ -15,13 +15,14 @@ import argparse
 import json
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import torch
 from train import SHAPES, make, matmul_rate, synchronise
 
-from hgpo.config.schema import AgentConfig, EnvConfig, ModelConfig
-from hgpo.config.stage import Stage
+from hgpo.config.schema import AgentConfig, Config, EnvConfig, ModelConfig
+from hgpo.config.stage import open_stage
 from hgpo.models.load import load_model
 from hgpo.models.tokenizer import make_tokenizer
 from hgpo.play import Job
@@ -89,17 +90,18 @@ def main() -> None:
     else:
         model = make(args.model_shape, device, getattr(torch, dtype))
     model.eval()
-    stage = Stage(
-        EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
-        AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
+    config = Config(
+        env=EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
+        agent=AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
     )
+    stage = open_stage(config)
     tasks = stage.tasks("train", args.tasks)
     if not args.model:
-        words = " ".join(stage.scout.reset(task).text for task in tasks)
+        words = " ".join(stage.task_source.reset(task).text for task in tasks)
         tokenizer = make_tokenizer([words], "bpe", min(model.config.vocab_size, 2000 if half else 320))
     sampling = Sampling(1.0, args.max_new_tokens, args.batch_tokens or (524288 if half else 4096))
     # A few steps first: kernels are chosen and memory is taken on the first calls.
-    warm = Stage(stage.env, AgentConfig(args.prompt_style, False, True, 2, 2, 4096, args.max_new_tokens))
+    warm = open_stage(replace(config, agent=replace(config.agent, max_steps=2)))
     decoder = fast_decoder(model, tokenizer, args.max_new_tokens)
     jobs = [
         Job(task, task, index, number * args.group + index)

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.config.load import estimator_settings, read_config
+from hgpo.config.load import estimator_settings
+from hgpo.runs.folder import RunFolder
 
 pytest.importorskip("verl")
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(1500)]
@@ -72,7 +73,7 @@ def two(tmp_path_factory, one):
 def check_numbers(run: Path) -> StepBatch:
     """What verl trained on equals `estimate` on the dumped rows, and is not trivial."""
     batch = StepBatch.read(run / "rows.parquet")
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     trained = batch["advantage"].astype(float)
     for iteration in np.unique(batch["iteration"]):
         places = np.flatnonzero(batch["iteration"] == iteration)
@@ -112,16 +113,16 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     """The same task, seed and actions lead to the same prompts, as text and as tokens."""
     import torch
 
-    from hgpo.config.stage import Stage
+    from hgpo.config.stage import open_stage
     from hgpo.models.load import load_model
     from hgpo.play import WindowMemory, run_episode
     from hgpo.play.policy import Reply
     from hgpo.policies.encoding import Encoder
 
     run, _ = one
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     _, tokenizer = load_model(str(run / "start"), config.model, torch.device("cpu"))
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     episodes: dict[str, list] = {}
     for row in StepBatch.read(run / "rows.parquet").rows():
         episodes.setdefault(row["trajectory"], []).append(row)
@@ -160,20 +161,20 @@ def test_the_first_iteration_is_the_local_trainers(one):
     """The same settings play the same tasks with the same replies, here and there."""
     import torch
 
-    from hgpo.config.stage import Stage
-    from hgpo.learn.distributed import World
+    from hgpo.config.stage import open_stage
+    from hgpo.learn.distributed import Processes
     from hgpo.models.load import load_model
     from hgpo.policies.hf.policy import HFPolicy, Sampling
     from hgpo.runs.rollout import roll_out
 
     run, _ = one
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     device = torch.device("cpu")
     model, tokenizer = load_model(str(run / "start"), config.model, device)
     policy = HFPolicy(model.eval(), tokenizer, Sampling(1.0, config.agent.max_response_tokens))
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     tasks = stage.tasks(config.env.split, config.env.tasks)
-    local = by_step(roll_out(stage, policy, config, World(device), tasks, 0, 1).rows)
+    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).rows)
     there = by_step(row for row in StepBatch.read(run / "rows.parquet").rows() if row["iteration"] == 1)
     assert local.keys() == there.keys()
     for key, row in local.items():

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..settings import between
+from ..settings import setting
 from . import successor
 from .base import Estimator, Record
 from .groups import Groups
@@ -27,8 +27,7 @@ from .terms import Part, Result, Score
 class G2poSettings(successor.SuccessorSettings):
     """Settings of the G2PO-style estimator."""
 
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount."""
+    gamma: float = setting(0.95, "Discount.", low=0.0, high=1.0)
 
 
 def compute(record: Record, s: G2poSettings) -> Result:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from ..config.schema import Config
-from ..config.stage import Stage
 from ..errors import BadSetting
 from ..models.load import autocast
 from ..play import Job
+from ..play.stage import Stage
 from ..policies.encoding import Encoder
 from ..policies.hf.budget import Budget
 from ..policies.scripted import ActingPolicy

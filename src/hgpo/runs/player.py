@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..config.schema import Config
-from ..config.stage import Stage
-from ..learn.distributed import World
+from ..learn.distributed import Processes
+from ..play.stage import Stage
 from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
 from .measures import panel_measures
 from .panels import Panel
@@ -21,10 +21,10 @@ class Player:
     """Plays with the weights of `actor` as they are at that moment; `refresh` after every update."""
 
     def __init__(
-        self, actor: Any, tokenizer: Any, config: Config, stage: Stage, world: World, stop: Stop
+        self, actor: Any, tokenizer: Any, config: Config, stage: Stage, processes: Processes, stop: Stop
     ) -> None:
         self.actor, self.tokenizer, self.config = actor, tokenizer, config
-        self.stage, self.world, self.stop = stage, world, stop
+        self.stage, self.processes, self.stop = stage, processes, stop
         self.decoder = fast_decoder(actor, tokenizer, config.agent.max_response_tokens)
 
     def refresh(self) -> None:
@@ -41,18 +41,18 @@ class Player:
 
     def _check(self) -> None:
         # With several processes all must stop at the same place: the end of the iteration.
-        if self.world.size == 1:
+        if self.processes.size == 1:
             self.stop.check()
 
     def evaluate(self, panels: Mapping[str, Panel], screen: Screen) -> dict[str, float]:
         """Success on every panel, played by the first process and told to all (collective)."""
         values: dict[str, float] = {}
-        if self.world.first:
+        if self.processes.first:
             settings = self.config.eval
             for split, panel in panels.items():
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
                 found = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
                 values |= panel_measures(split, found.episodes[0])
-        told: dict[str, float] = self.world.gather(values)[0]
+        told: dict[str, float] = self.processes.gather(values)[0]
         return told

@@ -17,30 +17,28 @@ import torch
 
 from ..config.load import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
-from ..config.stage import Stage
+from ..config.stage import open_stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import plain
-from ..learn.distributed import World
+from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.selection import train_rows
-from ..models.load import check_source, load_model, pick_device
+from ..models.load import check_source, load_model, pick_device, save_model
 from ..policies.hf.memory import memory_explained
 from ..steps.batch import StepBatch
-from . import checkpoint
-from .checkpoint import TrainState
-from .description import describe, settings_of
+from .folder import Description, RunFolder, TrainState
 from .measures import iteration_measures
 from .panels import Panel
 from .phases import Phases
-from .play import make_panel
+from .play import make_panels
 from .player import Player
-from .reporting import finish, write_rollouts
+from .reporting import finish
 from .rollout import roll_out
-from .start import makes_start, prepare, start_folder
+from .start import makes_start, prepare
 from .stopping import Stop, StopRequested
-from .tracking import Metrics, Screen, Trackers
+from .tracking import Screen, Trackers
 
 
 def train(
@@ -62,35 +60,42 @@ def train(
         quiet: print nothing.
         stream: where progress goes (standard error by default).
     """
-    folder = Path(run)
-    config = settings_of(folder, config, resume)
-    if not start_folder(folder).is_dir():  # a run that has made its start needs no other model
+    folder = RunFolder(Path(run))
+    if not resume:
+        folder.require_new()
+    if config is None:
+        config = folder.config()
+    if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
     if config.threads:
         torch.set_num_threads(config.threads)
-    world = World(pick_device(config.device))
+    processes = Processes(pick_device(config.device))
     try:
         with memory_explained(), Stop(max_minutes) as stop:
-            screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
-            return _Run(config, folder, world, stop, screen).go()
+            screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
+            return _Run(config, folder, processes, stop, screen).go()
     finally:
-        world.close()
+        processes.close()
 
 
 class _Run:
     """One run from start (or checkpoint) to end."""
 
-    def __init__(self, config: Config, folder: Path, world: World, stop: Stop, screen: Screen) -> None:
-        self.config, self.folder, self.world, self.stop, self.screen = config, folder, world, stop, screen
-        self.stage = Stage(config.env, config.agent)
+    def __init__(
+        self, config: Config, folder: RunFolder, processes: Processes, stop: Stop, screen: Screen
+    ) -> None:
+        self.config, self.folder, self.processes, self.stop, self.screen = (
+            config,
+            folder,
+            processes,
+            stop,
+            screen,
+        )
+        self.stage = open_stage(config)
         self.estimator = estimator_settings(config)
-        self.metrics = Metrics(folder / "metrics.jsonl")
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
-        self.panels: dict[str, Panel] = {
-            split: make_panel(self.stage, split, config.eval.tasks, config.eval.max_steps)
-            for split in (config.eval.splits if config.eval.every else ())
-        }
+        self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
         self.warned = False
         self.began = time.monotonic()
@@ -98,13 +103,12 @@ class _Run:
     def go(self) -> dict[str, Any]:
         """The whole run."""
         config = self.config
-        if self.world.first:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            describe(self.folder, self.name, config, self.estimator, self.panels, len(self.tasks))
-        self.world.barrier()
+        if self.processes.first:
+            self.folder.describe(Description.of(config, self.panels, len(self.tasks)))
+        self.processes.barrier()
         state = self._set_up()
         trackers = Trackers(
-            config.track if self.world.first else replace(config.track, tensorboard=False, wandb=""),
+            config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,
             self.name,
             as_dict(config),
@@ -121,11 +125,13 @@ class _Run:
             "seconds": state.seconds,
             "best_iteration": state.best_iteration,
         }
-        if self.world.first:
-            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(config))
-            result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
+        if self.processes.first:
+            self.folder.export(
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
+            )
+            result = finish(self.folder, result, self.panels, self.screen, "hgpo train --resume")
         # Leave together: a process that tears its connections down early can bring the others down.
-        self.world.barrier()
+        self.processes.barrier()
         return result
 
     def _set_up(self) -> TrainState:
@@ -133,33 +139,35 @@ class _Run:
         config = self.config
         source = config.model.path
         if makes_start(config):
-            folder = start_folder(self.folder)
-            if self.world.first:
-                prepare(config, self.stage, folder, self.world.device, self.screen)
-            self.world.barrier()
-            source = str(folder)
-        model, self.tokenizer = load_model(source, config.model, self.world.device)
-        self.learner = Learner(model, config, self.world, self.tokenizer.eos_token_id)
+            start = self.folder.start
+            if self.processes.first:
+                prepare(config, self.stage, start, self.processes.device, self.screen)
+            self.processes.barrier()
+            source = str(start)
+        model, self.tokenizer = load_model(source, config.model, self.processes.device)
+        self.learner = Learner(model, config, self.processes, self.tokenizer.eos_token_id)
         state = TrainState(0, 0, 0)
-        saved = checkpoint.list_checkpoints(self.folder)
+        saved = self.folder.checkpoints()
         if saved:
-            state, tensors = checkpoint.load(saved[-1])
-            self.learner.restore(tensors, state.updates)
+            state = saved[-1].state()
+            self.learner.restore(saved[-1].tensors(), state.updates)
             self.screen.say(f"resuming after iteration {state.iteration}")
-        if self.world.first:
-            self.metrics.rewind(state.iteration if saved else -1)
+        if self.processes.first:
+            self.folder.rewind_metrics(state.iteration if saved else -1)
         self.before = state.seconds
-        self.player = Player(self.learner.actor, self.tokenizer, config, self.stage, self.world, self.stop)
+        self.player = Player(
+            self.learner.actor, self.tokenizer, config, self.stage, self.processes, self.stop
+        )
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
-            f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
+            f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
         return state
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
         config, pace = self.config, 0.0
-        if state.iteration == 0 and not checkpoint.list_checkpoints(self.folder):
+        if state.iteration == 0 and not self.folder.checkpoints():
             try:
                 row, state = self._first(state)
             except StopRequested:
@@ -167,10 +175,10 @@ class _Run:
             self._record(row, trackers)
             self._save(state)
         while state.iteration < config.iterations:
-            if self.world.any(self.stop.requested):
+            if self.processes.any(self.stop.requested):
                 self._save_if_new(state)
                 return state, "interrupted"
-            if self.world.any(self.stop.out_of_time(pace)):
+            if self.processes.any(self.stop.out_of_time(pace)):
                 self._save_if_new(state)
                 return state, "out of time"
             start = time.monotonic()
@@ -205,10 +213,10 @@ class _Run:
 
         def played(_: Any) -> None:
             done[0] += 1
-            total = config.rollout.tasks * config.rollout.group_size // self.world.size
+            total = config.rollout.tasks * config.rollout.group_size // self.processes.size
             self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
 
-        found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
+        found = roll_out(self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played)
         phases.end("rollout")
         batch = StepBatch.from_rows(found.rows)
         computed = compute(batch, config.estimator.name, self.estimator)
@@ -221,15 +229,14 @@ class _Run:
             try:
                 losses = self.learner.update(rows, config.seed * 1_000_003 + number)
             except NotFinite as error:
-                path = self.folder / "not_finite.jsonl.gz"
-                if self.world.first:
-                    batch.with_columns(advantage=result.advantages).write(path)
+                if not self.processes.first:
+                    raise
+                path = self.folder.write_not_finite(batch.with_columns(advantage=result.advantages))
                 raise NotFinite(f"{error} The batch is in {path}.") from None
             self.player.refresh()
         phases.end("update")
-        if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
-            write_rollouts(
-                self.folder,
+        if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
+            self.folder.write_rollouts(
                 batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
                 number,
             )
@@ -276,26 +283,24 @@ class _Run:
 
     def _save(self, state: TrainState) -> None:
         tensors = self.learner.state()
-        if self.world.first:
-            checkpoint.save(
-                self.folder,
+        if self.processes.first:
+            self.folder.save_checkpoint(
                 state,
                 tensors,
-                self.learner.actor,
-                self.tokenizer,
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial, merge=False),
                 as_dict(self.config),
                 self.config.keep,
             )
-        self.world.barrier()
+        self.processes.barrier()
 
     def _save_if_new(self, state: TrainState) -> None:
-        saved = checkpoint.list_checkpoints(self.folder)
-        if not saved or int(saved[-1].name) != state.iteration:
+        saved = self.folder.checkpoints()
+        if not saved or saved[-1].iteration != state.iteration:
             self._save(state)
 
     def _record(self, row: dict[str, Any], trackers: Trackers) -> None:
-        if self.world.first:
-            self.metrics.append(row)
+        if self.processes.first:
+            self.folder.append_metrics(row)
             trackers.log(row)
         if "success" in row:
             self.screen.iteration(row)
