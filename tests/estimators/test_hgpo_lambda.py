@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hgpo import HgpoError, StepBatch, estimate
 from hgpo.estimators.base import Record
 from hgpo.estimators.hgpo_lambda import generalised_advantages
-from hgpo.lab.rollouts import as_batch, sample
+from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth
 from hgpo.lab.worlds import make_world, seed_of

@@ -24,8 +24,8 @@ class Finding:
 
 def findings(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All findings of a report, those to look at first."""
-    found = list(_all(content))
-    return [asdict(finding) for finding in sorted(found, key=lambda finding: finding.status != "look")]
+    ordered = sorted(_all(content), key=lambda finding: finding.status != "look")
+    return [asdict(finding) for finding in ordered]
 
 
 def _all(content: Mapping[str, Any]) -> Iterator[Finding]:

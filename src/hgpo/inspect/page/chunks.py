@@ -134,11 +134,11 @@ class _Texts:
         if value is None:
             return -1
         text = as_text(value)
-        found = self.known.get(text)
-        if found is None:
-            found = self.known[text] = len(self.texts)
+        code = self.known.get(text)
+        if code is None:
+            code = self.known[text] = len(self.texts)
             self.texts.append(self._stored(text))
-        return found
+        return code
 
     def _stored(self, text: str) -> Any:
         if len(text) <= self.limit + 50:
