@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..envs.contract import TextEnv
@@ -97,8 +97,8 @@ def task_sentence(text: str, info: Mapping[str, Any]) -> str:
     """The task in words: `goal` of the environment's info, else the sentence that the text marks as the task."""
     if info.get("goal"):
         return str(info["goal"])
-    found = next((match for match in (mark.search(text) for mark in _TASKS) if match), None)
-    return found.group(1) if found else ""
+    sentence = next((match for match in (mark.search(text) for mark in _TASKS) if match), None)
+    return sentence.group(1) if sentence else ""
 
 
 def task_kind(task: str, info: Mapping[str, Any]) -> str:
@@ -171,7 +171,7 @@ async def run_episode(
                     observation=observation,
                     admissible=admissible,
                     prompt=prompt,
-                    prompt_ids=tuple(ids),
+                    prompt_ids=ids,
                     response=reply.text,
                     response_ids=tuple(reply.response_ids),
                     logprobs=tuple(reply.logprobs),
@@ -212,8 +212,6 @@ async def _fit(
     situation: Situation, style: PromptStyle, policy: Policy, limits: Limits
 ) -> tuple[str, tuple[int, ...], bool]:
     """The prompt and its ids within the token limit, and whether something had to be given up."""
-    if not style.show_admissible:
-        situation = replace(situation, admissible=())
     shortened = False
     while True:
         prompt = style.render(situation)
