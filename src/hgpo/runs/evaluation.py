@@ -107,11 +107,10 @@ def make_policy(
     """The policy to evaluate: `hf`, `vllm`, `endpoint` (with `url`), or a scripted one."""
     config = target.config
     if target.model in SCRIPTED and not Path(target.model).exists():
-        from ..policies.scripted import ActingPolicy, RandomActor
-        from .start import expert
+        from ..envs.actors import actor
+        from ..policies.scripted import ActingPolicy
 
-        make = expert(stage) if target.model == "expert" else (lambda: RandomActor(seed))
-        return ActingPolicy(make, stage.style)
+        return ActingPolicy(lambda: actor(target.model, stage.task_source, seed=seed), stage.style)
     if engine == "endpoint":
         from ..policies.endpoint import EndpointPolicy
 

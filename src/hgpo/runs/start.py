@@ -13,7 +13,7 @@ import torch
 
 from ..config.load import as_dict
 from ..config.schema import Config
-from ..envs.registry import BUILT_IN
+from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
 from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
 from ..learn.kernels import quicken
@@ -21,7 +21,7 @@ from ..models.load import DTYPES, check_source, load_model, make_tiny, save_mode
 from ..models.tokenizer import make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
-from ..policies.scripted import ActingPolicy, RandomActor
+from ..policies.scripted import ActingPolicy
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
 from .tracking import Screen
@@ -50,7 +50,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
             "from: set warm.episodes to 100 or more, or give model=PATH."
         )
     check_source(config.model.path)
-    demonstrations = demonstrate(stage, config, expert(stage), _count(screen, config.warm.episodes))
+    demonstrations = demonstrate(
+        stage, config, lambda: expert(stage.task_source), _count(screen, config.warm.episodes)
+    )
     screen.say(
         f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "
         f"{len(demonstrations.steps)} steps to clone"
@@ -68,21 +70,6 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
     save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
     replace_folder(partial, folder)
     return folder
-
-
-def expert(stage: Stage) -> Callable[[], Any]:
-    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
-    make = getattr(stage.task_source, "expert", None)
-    if callable(make):
-        return make  # type: ignore[no-any-return]
-    if stage.env.name in BUILT_IN:
-        from ..envs.scripted import scripted
-
-        return lambda: scripted("expert")
-    raise BadSetting(
-        f"The environment {stage.env.name!r} has no expert to clone. Give it a method `expert()` that returns an "
-        "object with reset(observation) and act(seen), or set warm.episodes=0 and model=PATH."
-    )
 
 
 def _begin(
@@ -113,7 +100,7 @@ def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
+    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style), jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])
         for episode in found.episodes
