@@ -250,13 +250,11 @@ class _Run:
         row = {
             "iteration": number,
             **rollout.metrics,
-            **iteration_measures(
-                rollout.metrics, policy.counters, result.advantages, trained, losses, phases
-            ),
-            "advantage/penalty_share": self._penalty(computed, number),
+            **iteration_measures(rollout.metrics, policy.counters, trained, losses, phases),
             "filtered_groups": float(filtered_groups),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
+            "estimator/advantage/penalty_share": self._penalty(computed, number),
             **evaluated,
         }
         return plain(row), state
