@@ -9,7 +9,8 @@ from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.learn.batching import TrainRow
 from hgpo.learn.distributed import World
 from hgpo.learn.learner import Learner
-from hgpo.models.load import DTYPES, make_tiny
+from hgpo.models.device import DTYPES
+from hgpo.models.tiny import make_tiny
 
 from .test_learner import rows
 

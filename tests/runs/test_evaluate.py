@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from hgpo.cli import main
-from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
-from hgpo.runs import between_arms, evaluate, over_runs, over_tasks, wilson
-from hgpo.runs.compare import compare, table_text, write_html
-from hgpo.runs.panels import Panel, spread
-from hgpo.runs.evaluation import find_target
-from hgpo.runs import load, train
 from hgpo.config.stage import Stage
+from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
+from hgpo.runs import between_arms, evaluate, load, over_runs, over_tasks, train, wilson
+from hgpo.runs.compare import compare, table_text, write_html
+from hgpo.runs.evaluation import find_target
+from hgpo.runs.panels import Panel, spread
 
 from ..worlds import FETCH
 

@@ -93,8 +93,7 @@ def test_the_model_folder_opens_with_transformers(whole: Path) -> None:
 
 
 def test_rollouts_are_in_the_schema_of_the_estimators(whole: Path) -> None:
-    from hgpo import StepBatch
-    from hgpo import estimate
+    from hgpo import StepBatch, estimate
 
     batch = StepBatch.read(whole / "rollouts" / "000001.parquet")
     assert np.ptp(batch["advantage"]) > 0, "there is something to compare"

@@ -116,6 +116,9 @@ class RolloutConfig:
     """Rollouts of each task."""
     temperature: float = 1.0
     """Sampling temperature."""
+    engine: str = "hf"
+    """What samples the replies, by its name in `hgpo.policies.engine`; `hf` is the transformers decoder in this
+    process."""
     batch_tokens: int = 131072
     """Token positions in flight during generation."""
     keep_every: int = 10
@@ -154,6 +157,9 @@ class UpdateConfig:
     """Steps per optimiser step when `updates` is 0."""
     micro_tokens: int = 32768
     """Token positions per forward pass; gradients add up over as many as a minibatch needs."""
+    loss: str = "ppo"
+    """Policy loss: `ppo` (clipped, with dual clip), `gspo` (one ratio per reply), `cispo` (clipped weights) or
+    `reinforce` (no ratio)."""
     clip_low: float = 0.2
     """PPO clip below 1."""
     clip_high: float = 0.2

@@ -16,10 +16,10 @@ import torch
 from ..config.schema import Config
 from ..config.stage import Stage
 from ..errors import BadSetting
-from ..models.load import autocast
+from ..models.device import autocast
+from ..models.out_of_memory import TokenBudget
 from ..play import Job
-from ..policies.encoding import Encoder
-from ..policies.hf.budget import Budget
+from ..policies.encoding import PromptEncoder
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive, generator
 from .batching import MicroBatch, TrainRow, largest_pass, micro_batches, tensors
@@ -84,7 +84,7 @@ def demonstrate(
 
 def as_rows(steps: Sequence[Demonstration], tokenizer: Any) -> list[TrainRow]:
     """Tokenised steps; every reply ends with the end token."""
-    prompts = Encoder(tokenizer).many([step.prompt for step in steps])
+    prompts = PromptEncoder(tokenizer).many([step.prompt for step in steps])
     replies = tokenizer([step.reply for step in steps], add_special_tokens=False)["input_ids"]
     return [
         TrainRow(list(prompt), [*reply, tokenizer.eos_token_id], (), 1.0)
@@ -104,7 +104,7 @@ def clone(
         betas=(0.9, 0.98),
         fused=True if device.type == "cuda" else None,
     )
-    budget = Budget(config.update.micro_tokens, "update.micro_tokens")
+    budget = TokenBudget(config.update.micro_tokens, "update.micro_tokens")
     per_epoch = -(-len(rows) // settings.batch_rows)
     total, number = per_epoch * settings.epochs, 0
     model.train()
@@ -135,7 +135,7 @@ def _gradients(
     rows: Sequence[TrainRow],
     part: Sequence[int],
     config: Config,
-    budget: Budget,
+    budget: TokenBudget,
     pad_id: int,
     device: torch.device,
 ) -> torch.Tensor:

@@ -1,14 +1,21 @@
-"""Scripted policies (programs that name the next command) behind the `generate` protocol."""
+"""Scripted policies: programs that name the next command, played like any model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from ..config.stage import Stage
 from ..envs.contract import Observation, Transition
+from ..envs.registry import BUILT_IN
+from ..errors import BadSetting, UnknownName
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
+from .engine import CountedPolicy, Counters, Source
+
+SCRIPTED = ("expert", "random")
+"""The names under which scripted policies are evaluated."""
 
 
 class Actor(Protocol):
@@ -21,6 +28,51 @@ class Actor(Protocol):
     def act(self, seen: Observation | Transition) -> str:
         """The next command."""
         ...
+
+
+class ScriptedEngine:
+    """Plays with programs: fresh `Actor`s from `make`, whatever the temperature."""
+
+    def __init__(self, make: Callable[[], Actor], style: PromptStyle) -> None:
+        self.make, self.style = make, style
+        self.counters = Counters()
+
+    @classmethod
+    def open(cls, source: Source) -> ScriptedEngine:
+        """The environment's `expert`, or `random` commands decided by `source.seed`."""
+        if source.path not in SCRIPTED:
+            raise UnknownName("scripted policy", source.path, SCRIPTED)
+        make = expert(source.stage) if source.path == "expert" else lambda: RandomActor(source.seed)
+        return cls(make, source.stage.style)
+
+    def policy(self, temperature: float) -> CountedPolicy:
+        """A policy that knows no temperature."""
+        return CountedPolicy(ActingPolicy(self.make, self.style), self)
+
+    def pause(self) -> None:
+        """There is nothing to give back."""
+
+    def load(self, model: Any) -> None:
+        """A program has no weights; the table says so before a run starts."""
+        raise BadSetting("A scripted policy has no weights to train; train with rollout.engine=hf.")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def expert(stage: Stage) -> Callable[[], Actor]:
+    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
+    make: Callable[[], Actor] | None = getattr(stage.scout, "expert", None)
+    if callable(make):
+        return make
+    if stage.env.name in BUILT_IN:
+        from ..envs.scripted import scripted
+
+        return lambda: scripted("expert")
+    raise BadSetting(
+        f"The environment {stage.env.name!r} has no expert. Give it a method `expert()` that returns an object with "
+        "reset(observation) and act(seen); to train without one, set warm.episodes=0 and model=PATH."
+    )
 
 
 class ActingPolicy:

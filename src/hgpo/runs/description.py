@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadFile, BadSetting
-from .panels import Panel
-from ..files import write_text
-from ..config.schema import Config
-from .provenance import provenance
 from ..config.load import as_dict, read_config
+from ..config.schema import Config
+from ..errors import BadFile, BadSetting
+from ..files import write_text
+from .panels import Panel
+from .provenance import provenance
 
 NAME = "config.json"
 

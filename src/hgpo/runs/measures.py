@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..play import Episode
-from ..policies.hf.policy import Counters
 from ..learn.batching import TrainRow
-from .phases import Phases
 from ..learn.selection import distinct_share
+from ..play import Episode
+from ..policies.engine import Counters
+from .phases import Phases
 
 
 def iteration_measures(
@@ -55,4 +55,4 @@ def panel_measures(split: str, episodes: Sequence[Episode]) -> dict[str, float]:
         "score": [one.score for one in episodes],
         "steps": [len(one.steps) for one in episodes],
     }
-    return {f"eval/{split}/{name}": float(np.mean(found)) for name, found in values.items()}
+    return {f"eval/{split}/{name}": float(np.mean(each)) for name, each in values.items()}

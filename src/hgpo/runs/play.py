@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..play import Episode, Job
 from ..errors import EnvironmentFailed
 from ..files import write_text
+from ..play import Episode, Job
 from ..play.policy import Policy
 from ..seeds import derive
 from .panels import Panel, spread

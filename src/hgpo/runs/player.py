@@ -3,56 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from .play import run_panel
-from .panels import Panel
-from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
-from ..config.schema import Config
-from ..learn.distributed import World
-from .measures import panel_measures
+from ..config.schema import EvalConfig
 from ..config.stage import Stage
+from ..learn.distributed import World
+from ..play.policy import Policy
+from ..policies.engine import Engine
+from .measures import panel_measures
+from .panels import Panel
+from .play import run_panel
 from .stopping import Stop, StoppablePolicy
 from .tracking import Screen
 
 
 class Player:
-    """Plays with the weights of `actor` as they are at that moment; `refresh` after every update."""
+    """Plays with an engine, whichever it is; whoever updates the weights gives them to `engine.load`."""
 
-    def __init__(
-        self, actor: Any, tokenizer: Any, config: Config, stage: Stage, world: World, stop: Stop
-    ) -> None:
-        self.actor, self.tokenizer, self.config = actor, tokenizer, config
-        self.stage, self.world, self.stop = stage, world, stop
-        self.decoder = fast_decoder(actor, tokenizer, config.agent.max_response_tokens)
+    def __init__(self, engine: Engine, stage: Stage, world: World, stop: Stop) -> None:
+        self.engine, self.stage, self.world, self.stop = engine, stage, world, stop
 
-    def refresh(self) -> None:
-        """Take over the actor's weights."""
-        if self.decoder is not None:
-            self.decoder.refresh(self.actor)
+    def policy(self, temperature: float) -> Policy:
+        """A policy that asks for nothing more when a stop is requested."""
+        policy = self.engine.policy(temperature)
+        # Several processes must stop at the same place: the end of the iteration.
+        return policy if self.world.size > 1 else StoppablePolicy(policy, self.stop)
 
-    def policy(self, temperature: float) -> HFPolicy:
-        """A policy with counters of its own that ends its batch when a stop is asked for."""
-        config = self.config
-        executor = ThreadPoolExecutor(1, "hgpo-policy") if self.stage.blocking else None
-        sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
-        return StoppablePolicy(self.actor, self.tokenizer, sampling, executor, self.decoder, self._check)
-
-    def _check(self) -> None:
-        # With several processes all must stop at the same place: the end of the iteration.
-        if self.world.size == 1:
-            self.stop.check()
-
-    def evaluate(self, panels: Mapping[str, Panel], screen: Screen) -> dict[str, float]:
+    def evaluate(self, panels: Mapping[str, Panel], settings: EvalConfig, screen: Screen) -> dict[str, float]:
         """Success on every panel, played by the first process and told to all (collective)."""
         values: dict[str, float] = {}
         if self.world.first:
-            settings = self.config.eval
             for split, panel in panels.items():
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
-                found = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
-                values |= panel_measures(split, found.episodes[0])
-        told: dict[str, float] = self.world.gather(values)[0]
-        return told
+                result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
+                values |= panel_measures(split, result.episodes[0])
+        shared: dict[str, float] = self.world.gather(values)[0]
+        return shared

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtra
-from .panels import Panel
 from ..files import write_text
 from ..steps.batch import StepBatch
 from .curves import draw_run
+from .panels import Panel
 from .provenance import provenance
 from .tracking import Screen
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..play import Episode, Job, rows
+from ..config.schema import Config
+from ..config.stage import Stage
 from ..errors import EnvironmentFailed
+from ..learn.distributed import World
+from ..play import Episode, Job, rows
 from ..play.policy import Policy
 from ..seeds import derive, generator
-from ..config.schema import Config
-from ..learn.distributed import World
-from ..config.stage import Stage
 
 
 def draw_tasks(tasks: Sequence[str], cursor: int, count: int, seed: int) -> list[tuple[str, str]]:

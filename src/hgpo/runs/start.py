@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-from ..play import Job
-from ..envs.registry import BUILT_IN
+from ..config.load import as_dict
+from ..config.schema import Config
+from ..config.stage import Stage
 from ..errors import BadSetting
-from ..policies.scripted import ActingPolicy, RandomActor
+from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
+from ..learn.kernels import choose_kernels
+from ..models.device import DTYPES
+from ..models.load import check_source, load_model, save_model
+from ..models.tiny import make_tiny, make_tokenizer
+from ..play import Job
+from ..policies.scripted import ActingPolicy, RandomActor, expert
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
-from ..config.schema import Config
-from ..learn.kernels import quicken
-from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
-from ..config.load import as_dict
-from ..config.stage import Stage
-from ..models.tokenizer import make_tokenizer
 from .tracking import Screen
-from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
 
 
 def start_folder(run: Path) -> Path:
@@ -56,7 +56,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         f"{len(demonstrations.steps)} steps to clone"
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
-    quicken(model, device)
+    choose_kernels(model, device)
     rows = as_rows(demonstrations.steps, tokenizer)
     loss = 0.0
     for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
@@ -68,21 +68,6 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
     save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
     replace_folder(partial, folder)
     return folder
-
-
-def expert(stage: Stage) -> Callable[[], Any]:
-    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
-    make = getattr(stage.scout, "expert", None)
-    if callable(make):
-        return make  # type: ignore[no-any-return]
-    if stage.env.name in BUILT_IN:
-        from ..envs.scripted import scripted
-
-        return lambda: scripted("expert")
-    raise BadSetting(
-        f"The environment {stage.env.name!r} has no expert to clone. Give it a method `expert()` that returns an "
-        "object with reset(observation) and act(seen), or set warm.episodes=0 and model=PATH."
-    )
 
 
 def _begin(
@@ -106,16 +91,15 @@ def _begin(
 
 def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
     """Texts of random play on training tasks: words that the expert never needed but the policy will meet."""
-
     tasks = stage.tasks(config.env.split, config.env.tasks)
     jobs = [
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
+    played = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])
-        for episode in found.episodes
+        for episode in played.episodes
         for step in episode.steps
     ]
 

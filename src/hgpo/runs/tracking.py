@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..config.schema import TrackConfig
 from ..errors import MissingExtra
 from ..files import write_text
-from ..config.schema import TrackConfig
 
 
 class Metrics:

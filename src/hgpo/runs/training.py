@@ -15,30 +15,33 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..config.load import as_dict, estimator_settings
+from ..config.schema import Config, experiment_name
+from ..config.stage import Stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
-from .play import make_panel
-from .panels import Panel
-from ..files import plain
 from ..estimators.penalty import MUCH, penalty_share
+from ..files import plain
+from ..learn.distributed import World
+from ..learn.learner import Learner
+from ..learn.objective import find_loss
+from ..learn.selection import train_rows
+from ..models.device import pick_device
+from ..models.load import check_source, load_model
+from ..models.out_of_memory import out_of_memory_explained
+from ..policies.engine import Source, check_engine, open_engine
 from ..steps.batch import StepBatch
 from . import checkpoint
 from .checkpoint import TrainState
-from ..config.schema import Config, experiment_name
 from .description import describe, settings_of
-from ..learn.distributed import World
-from ..learn.learner import Learner
 from .measures import iteration_measures
-from ..policies.hf.memory import memory_explained
-from ..models.load import check_source, load_model, pick_device
+from .panels import Panel
 from .phases import Phases
+from .play import make_panel
 from .player import Player
-from .start import makes_start, prepare, start_folder
 from .reporting import finish, write_rollouts
 from .rollout import roll_out
-from ..learn.selection import train_rows
-from ..config.load import as_dict, estimator_settings
-from ..config.stage import Stage
+from .start import makes_start, prepare, start_folder
 from .stopping import Stop, StopRequested
 from .tracking import Metrics, Screen, Trackers
 
@@ -66,11 +69,13 @@ def train(
     config = settings_of(folder, config, resume)
     if not start_folder(folder).is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
+    check_engine(config.rollout.engine, training=True)
+    find_loss(config.update.loss)
     if config.threads:
         torch.set_num_threads(config.threads)
     world = World(pick_device(config.device))
     try:
-        with memory_explained(), Stop(max_minutes) as stop:
+        with out_of_memory_explained(), Stop(max_minutes) as stop:
             screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
             return _Run(config, folder, world, stop, screen).go()
     finally:
@@ -113,6 +118,7 @@ class _Run:
             state, why = self._loop(state, trackers)
         finally:
             trackers.close()
+            self.player.engine.close()
             self.stage.close()
         result = {
             "name": self.name,
@@ -149,7 +155,9 @@ class _Run:
         if self.world.first:
             self.metrics.rewind(state.iteration if saved else -1)
         self.before = state.seconds
-        self.player = Player(self.learner.actor, self.tokenizer, config, self.stage, self.world, self.stop)
+        played = Source(config, self.stage, source, self.learner.actor, self.tokenizer)
+        engine = open_engine(config.rollout.engine, played)
+        self.player = Player(engine, self.stage, self.world, self.stop)
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
@@ -200,7 +208,8 @@ class _Run:
         """Play, estimate, update, perhaps evaluate."""
         config, number = self.config, state.iteration + 1
         phases = Phases()
-        policy = self.player.policy(config.rollout.temperature)
+        engine = self.player.engine
+        policy, before = self.player.policy(config.rollout.temperature), engine.counters
         done = [0]
 
         def played(_: Any) -> None:
@@ -209,6 +218,7 @@ class _Run:
             self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
 
         found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
+        sampled = engine.counters - before
         phases.end("rollout")
         batch = StepBatch.from_rows(found.rows)
         computed = compute(batch, config.estimator.name, self.estimator)
@@ -218,6 +228,7 @@ class _Run:
         self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
         losses: dict[str, float] = {}
         if rows:
+            engine.pause()
             try:
                 losses = self.learner.update(rows, config.seed * 1_000_003 + number)
             except NotFinite as error:
@@ -225,7 +236,7 @@ class _Run:
                 if self.world.first:
                     batch.with_columns(advantage=result.advantages).write(path)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
-            self.player.refresh()
+            engine.load(self.learner.actor)
         phases.end("update")
         if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             write_rollouts(
@@ -244,7 +255,7 @@ class _Run:
         row = {
             "iteration": number,
             **found.metrics,
-            **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
+            **iteration_measures(found.metrics, sampled, result.advantages, rows, losses, phases),
             "advantage/penalty_share": self._penalty(computed, number),
             "filtered_groups": found.metrics["groups"] - kept,
             **losses,
@@ -267,7 +278,7 @@ class _Run:
 
     def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
         """Success on every panel; the first split decides which iteration is best."""
-        values = self.player.evaluate(self.panels, self.screen)
+        values = self.player.evaluate(self.panels, self.config.eval, self.screen)
         if values:
             success = values[f"eval/{self.config.eval.splits[0]}/success"]
             if success > state.best_success:

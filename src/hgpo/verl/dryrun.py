@@ -123,8 +123,8 @@ def _model(config: Config, run: Path) -> None:
     """A tiny random model whose tokenizer knows the environment's words; warm-started only where asked for."""
     from ..config.load import as_dict
     from ..config.stage import Stage
-    from ..models.load import make_tiny, save_model
-    from ..models.tokenizer import make_tokenizer
+    from ..models.load import save_model
+    from ..models.tiny import make_tiny, make_tokenizer
     from ..runs.checkpoint import PARTIAL, replace_folder
     from ..runs.start import makes_start, start_folder, wander
 

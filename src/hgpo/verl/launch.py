@@ -118,7 +118,7 @@ def launch(
 def make_start(config: Config, run: Path) -> None:
     """The local trainer's warm start, where the settings ask for one."""
     from ..config.stage import Stage
-    from ..models.load import pick_device
+    from ..models.device import pick_device
     from ..runs.start import makes_start, prepare, start_folder
     from ..runs.tracking import Screen
 

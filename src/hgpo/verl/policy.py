@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..play.policy import Reply, Request
-from ..policies.encoding import Encoder
+from ..policies.encoding import PromptEncoder
 
 
 class ServerPolicy:
@@ -31,7 +31,7 @@ class ServerPolicy:
         session: str,
         seeded: bool,
     ) -> None:
-        self.servers, self.tokenizer, self.encoder = servers, tokenizer, Encoder(tokenizer)
+        self.servers, self.tokenizer, self.encoder = servers, tokenizer, PromptEncoder(tokenizer)
         self.sampling = {**sampling, "max_tokens": max_new_tokens}
         self.max_new_tokens, self.session, self.seeded = max_new_tokens, session, seeded
         self.fields: dict[int, dict[str, Any]] = {}
