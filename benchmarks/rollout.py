@@ -16,12 +16,13 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from train import SHAPES, make, matmul_rate, synchronise
 
-from hgpo.config.schema import AgentConfig, EnvConfig, ModelConfig
-from hgpo.config.stage import Stage
+from hgpo.config.schema import AgentConfig, Config, EnvConfig, ModelConfig
+from hgpo.config.stage import open_stage
 from hgpo.models.load import load_model
 from hgpo.models.tiny import make_tokenizer
 from hgpo.play import Job
@@ -97,13 +98,14 @@ def main() -> None:
     else:
         model = make(args.model_shape, device, getattr(torch, dtype))
     model.eval()
-    stage = Stage(
-        EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
-        AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
+    config = Config(
+        env=EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
+        agent=AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
     )
+    stage = open_stage(config)
     tasks = stage.tasks("train", args.tasks)
     if not args.model:
-        words = " ".join(stage.scout.reset(task).text for task in tasks)
+        words = " ".join(stage.task_source.reset(task).text for task in tasks)
         tokenizer = make_tokenizer([words], "bpe", min(model.config.vocab_size, 2000 if half else 320))
     engine = HFEngine(
         model,
@@ -112,7 +114,7 @@ def main() -> None:
         batch_tokens=args.batch_tokens or (524288 if half else 4096),
     )
     # A few steps first: kernels are chosen and memory is taken on the first calls.
-    warm = Stage(stage.env, AgentConfig(args.prompt_style, False, True, 2, 2, 4096, args.max_new_tokens))
+    warm = open_stage(replace(config, agent=replace(config.agent, max_steps=2)))
     jobs = [
         Job(task, task, index, number * args.group + index)
         for number, task in enumerate(tasks)
@@ -146,8 +148,7 @@ def main() -> None:
         "prompt_tokens": counters.prompt_tokens,
         "new_tokens": counters.new_tokens,
         "new_tokens_per_second": counters.new_tokens / generating,
-        "prompt_padding_share": counters.padded_tokens
-        / (counters.padded_tokens + counters.prompt_tokens),
+        "prompt_padding_share": counters.padded_tokens / (counters.padded_tokens + counters.prompt_tokens),
         "requests_for_finished_episodes": policy.for_finished,
         "requests_per_step": sum(policy.asked.values()) / steps,
         "distinct_prompt_token_share": policy.distinct_tokens / counters.prompt_tokens,

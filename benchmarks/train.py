@@ -21,7 +21,7 @@ import torch
 from hgpo.config.load import load
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.learn.batching import TrainRow
-from hgpo.learn.distributed import World
+from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 
 SHAPES = {
@@ -121,7 +121,7 @@ def main() -> None:
             kl_coef=args.kl,
         ),
     )
-    learner = Learner(model, config, World(device), 0)
+    learner = Learner(model, config, Processes(device), 0)
     rows = synthetic(args.rows, args.prompt, args.reply, model.config.vocab_size)
     learner.update([replace(row) for row in rows[: min(64, len(rows))]], 0)
     synchronise(device)

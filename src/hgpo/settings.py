@@ -1,113 +1,285 @@
-"""Settings as frozen dataclasses, checked where they enter.
+"""Settings: the type, default, bounds, choices and sentence of each are said once, at a field of a frozen dataclass.
 
-A field's type says what it takes (`int`, `float`, `bool`, `str`, a `Literal` of names, `None` for "as the variant
-says"), its metadata the range, and the string under it what it means.
+    @dataclass(frozen=True)
+    class Sampling(Settings):
+        temperature: float = setting(1.0, "Sampling temperature; 0 takes the likeliest token.", low=0.0)
+        engine: Literal["hf", "vllm"] = setting("hf", "What generates.")
+
+Values are checked when the object is made, wherever they come from. `key=value` words of every command are read here
+too, so that a value is written in the same way everywhere:
+
+    8   1e-6   true   none   text   "text with spaces"   a,b   [a, b]   {"x": 1}
 """
 
 from __future__ import annotations
 
-import ast
+import collections.abc
 import dataclasses
+import functools
 import inspect
+import json
 import math
-import textwrap
+import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .errors import BadSetting, UnknownName
 
 T = TypeVar("T")
 
+_DETAILS = ("sentence", "low", "high", "above", "below", "choices", "follows")
+_LISTS = (list, tuple, collections.abc.Iterable, collections.abc.Sequence)
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?")
+_UNFIT = object()
 
-def between(default: Any, low: float | None = None, high: float | None = None) -> Any:
-    """A field with a default and an allowed range."""
-    return dataclasses.field(default=default, metadata={"low": low, "high": high})
+
+def setting(
+    default: Any,
+    sentence: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[str] | Callable[[], Iterable[str]] = (),
+    follows: str = "",
+) -> Any:
+    """A field of a settings class.
+
+    Args:
+        default: its value when none is given; a class or function makes a new one each time.
+        sentence: what it means, in one or two sentences.
+        low, high: the least and the largest number allowed.
+        above, below: the same, but not allowed themselves.
+        choices: the names allowed, or a function that returns them, where the type is no `Literal`.
+        follows: the setting of a training run that gives the value there unless one is given, by its short name
+            (`history_length`).
+    """
+    details = dict(zip(_DETAILS, (sentence, low, high, above, below, choices, follows)))
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=details)
+    return dataclasses.field(default=default, metadata=details)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that is known about one setting."""
+
+    name: str
+    kind: Any
+    """Its type; `Any` where nothing is known."""
+    default: Any = None
+    sentence: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: Iterable[str] | Callable[[], Iterable[str]] = ()
+    follows: str = ""
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` says, read by the type. Text that does not fit is returned for `check` to refuse."""
+        return _parse(text, _options(self.kind))
+
+    def check(self, value: Any, where: str) -> Any:
+        """`value` as the type wants it.
+
+        Raises:
+            BadSetting: it does not fit; `where` is the setting's whole name.
+        """
+        for option in _options(self.kind):
+            fitted = _fit(value, option)
+            if fitted is not _UNFIT and self._allows(fitted):
+                return fitted
+        meaning = f" {self.sentence}" if self.sentence else ""
+        raise BadSetting(f"{where}={value!r} was given; expected {self.expected()}.{meaning}")
+
+    def expected(self) -> str:
+        """What values it takes, in words: `a whole number from 1`, `one of 'a', 'b'`."""
+        names = self.names()
+        if names:
+            nothing = type(None) in _options(self.kind)
+            return "one of " + ", ".join(map(repr, names)) + (" or none" if nothing else "")
+        # `none` last, however the type is written.
+        options = sorted(_options(self.kind), key=lambda option: option is type(None))
+        return " or ".join(self._say(option) for option in options)
+
+    def names(self) -> tuple[str, ...]:
+        """The names it may be, empty where it is not a choice."""
+        literal = [
+            name for one in _options(self.kind) if get_origin(one) is Literal for name in get_args(one)
+        ]
+        return tuple(literal or (self.choices() if callable(self.choices) else self.choices))
+
+    def bounds(self) -> str:
+        """The allowed range in words, empty where there is none: `from 0 to 1`, `above 0`."""
+        words = [
+            f"{word} {bound:g}"
+            for word, bound in (
+                ("above", self.above),
+                ("from", self.low),
+                ("to", self.high),
+                ("below", self.below),
+            )
+            if bound is not None
+        ]
+        return " and ".join(words).replace(" and to ", " to ")
+
+    def _allows(self, value: Any) -> bool:
+        if isinstance(value, tuple):
+            return all(self._allows(item) for item in value)
+        if isinstance(value, str):
+            names = () if get_origin(self.kind) is Literal else self.names()
+            return not names or value in names
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return True
+        return (
+            math.isfinite(value)
+            and (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def _say(self, option: Any) -> str:
+        bounds = f" {self.bounds()}" if self.bounds() else ""
+        if option is type(None):
+            return "none"
+        if option in (int, float):
+            return _PLAIN[option] + bounds
+        if get_origin(option) in _LISTS:
+            inner = {int: "whole numbers", float: "numbers"}.get(get_args(option)[0], "names")
+            fixed = get_origin(option) is tuple and Ellipsis not in get_args(option)
+            return f"{len(get_args(option)) if fixed else 'a list of'} {inner}{bounds}"
+        if get_origin(option) is dict or dataclasses.is_dataclass(option):
+            return "a section"
+        return _PLAIN.get(option, getattr(option, "__name__", str(option)))
+
+
+class Settings:
+    """Base of the settings classes: no object with a value that its field does not allow can be made."""
+
+    def __post_init__(self) -> None:
+        for one in settings_of(type(self)).values():
+            value = getattr(self, one.name)
+            if value is not one.default:
+                fitted = one.check(value, f"{type(self).__name__}.{one.name}")
+                if fitted is not value:
+                    object.__setattr__(self, one.name, fitted)
+
+
+def settings_of(cls: Any) -> dict[str, Setting]:
+    """The settings of a settings class, by name."""
+    return _settings_of(cls)
+
+
+@functools.cache
+def _settings_of(cls: Any) -> dict[str, Setting]:
+    hints = get_type_hints(cls)
+    known = {}
+    for field in dataclasses.fields(cls):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        known[field.name] = Setting(field.name, hints[field.name], default, **field.metadata)
+    return known
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, Setting] | None:
+    """The parameters of a function as settings, with the sentences of its docstring (`Args:`).
+
+    None where the function takes any name, or does not say what it takes.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        return None
+    called: Any = vars(function).get("__init__", function) if isinstance(function, type) else function
+    try:
+        hints = get_type_hints(called)
+    except (NameError, TypeError):  # a type that is known to type checkers alone
+        hints = {}
+    sentences = _argument_sentences(inspect.getdoc(function) or "")
+    return {
+        one.name: Setting(
+            one.name,
+            hints.get(one.name, Any),
+            None if one.default is inspect.Parameter.empty else one.default,
+            sentences.get(one.name, ""),
+        )
+        for one in parameters
+        if one.kind is not inspect.Parameter.VAR_POSITIONAL
+    }
 
 
 def build(cls: type[T], given: Mapping[str, Any], owner: str) -> T:
-    """Make `cls(**given)`, with a clear error for an unknown name or a value outside its range."""
-    hints = type_hints(cls)
+    """Make `cls(**given)`; errors name the setting and its `owner` (for example `estimator 'hgpo'`)."""
+    return cls(**check_all(settings_of(cls), given, owner))
+
+
+def check_all(known: Mapping[str, Setting], given: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """`given` with every name known and every value as its setting wants it."""
     checked = {}
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name, value in given.items():
-        if name not in fields:
-            raise UnknownName(f"setting of {owner}", name, fields)
-        checked[name] = check(name, value, hints[name], fields[name].metadata, owner)
-    return cls(**checked)
+        if name not in known:
+            raise UnknownName(f"setting of {owner}:", name, known)
+        checked[name] = known[name].check(value, f"{owner}: {name}")
+    return checked
 
 
-_hints: dict[type, dict[str, Any]] = {}
+def parse_all(words: Iterable[str], known: Mapping[str, Setting] | None, owner: str) -> dict[str, Any]:
+    """`key=value` words as checked settings; where `known` is None any name goes and values are read by their look."""
+    pairs = dict(split_word(word) for word in words)
+    if known is None:
+        return {name: parse_value(text) for name, text in pairs.items()}
+    given = {name: known[name].parse(text) if name in known else text for name, text in pairs.items()}
+    return check_all(known, given, owner)
 
 
-def type_hints(cls: type) -> dict[str, Any]:
-    """Resolved types of a dataclass's fields, worked out once."""
-    if cls not in _hints:
-        _hints[cls] = get_type_hints(cls)
-    return _hints[cls]
+def split_word(word: str) -> tuple[str, str]:
+    """The two sides of a `key=value` word.
+
+    >>> split_word("name=a=b")
+    ('name', 'a=b')
+    """
+    key, equals, text = word.partition("=")
+    if not equals or not key.strip():
+        raise BadSetting(f"{word!r} is not a setting; expected key=value, for example group_size=8.")
+    return key.strip(), text.strip()
 
 
-def check(name: str, value: Any, kind: Any, limits: Mapping[str, Any], owner: str) -> Any:
-    """The value as the type wants it, or a `BadSetting` that says what was expected."""
-    options = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    low, high = limits.get("low"), limits.get("high")
+def parse_value(text: str) -> Any:
+    """The value that `text` looks like, where no type says what it has to be.
+
+    >>> [parse_value(text) for text in ("8", "1e-6", "true", "none", "tiny", '"8"', "[a, 2]", "a,b")]
+    [8, 1e-06, True, None, 'tiny', '8', ['a', 2], 'a,b']
+    """
+    text = text.strip()
+    lowered = text.lower()
+    if lowered in ("true", "false", "none", "null"):
+        return {"true": True, "false": False}.get(lowered)
+    if _NUMBER.fullmatch(text):
+        return float(text) if set("eE.") & set(text) else int(text)
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    if text[:1] == "[" and text[-1:] == "]":
+        return [parse_value(item) for item in _items(text)]
+    return _unquoted(text)
+
+
+def _parse(text: str, options: tuple[Any, ...]) -> Any:
+    """As `parse_value`, but by the types it may be."""
+    text = text.strip()
+    lowered = text.lower()
+    if type(None) in options and lowered in ("none", "null"):
+        return None
     for option in options:
-        fitted = _fit(value, option)
-        if fitted is _NO:
-            continue
-        if isinstance(fitted, float) and not math.isfinite(fitted):
-            continue
-        if not isinstance(fitted, (int, float)) or isinstance(fitted, bool):
-            return fitted
-        if (low is None or fitted >= low) and (high is None or fitted <= high):
-            return fitted
-    expected = " or ".join(_say(option) for option in options)
-    if low is not None or high is not None:
-        expected += f" from {low if low is not None else 'any'} to {high if high is not None else 'any'}"
-    raise BadSetting(f"{owner} was given {name}={value!r}; expected {expected}.")
-
-
-_NO = object()
-
-
-def _fit(value: Any, option: Any) -> Any:
-    if get_origin(option) is Literal:
-        return value if value in get_args(option) else _NO
-    if option is type(None):
-        return None if value is None else _NO
-    if option is bool:
-        return bool(value) if isinstance(value, bool) or type(value).__name__ == "bool" else _NO
-    if isinstance(value, bool):
-        return _NO
-    if option is int:
-        return int(value) if hasattr(value, "__index__") else _NO
-    if option is float:
-        return float(value) if isinstance(value, (int, float)) or hasattr(value, "__float__") else _NO
-    if option is str:
-        return value if isinstance(value, str) else _NO
-    return value
-
-
-def _say(option: Any) -> str:
-    if get_origin(option) is Literal:
-        return "one of " + ", ".join(repr(name) for name in get_args(option))
-    names = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "text",
-        type(None): "nothing",
-    }
-    return names.get(option, str(option))
-
-
-def parse(text: str, kind: Any) -> Any:
-    """A value typed on a command line, by the field's type; text that fits nothing is returned as it is."""
-    options = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    lowered = text.strip().lower()
-    for option in options:
-        if option is type(None) and lowered in ("none", "null"):
-            return None
         if option is bool and lowered in ("true", "false", "yes", "no", "1", "0"):
             return lowered in ("true", "yes", "1")
         if option in (int, float):
@@ -115,19 +287,75 @@ def parse(text: str, kind: Any) -> Any:
                 return option(text)
             except ValueError:
                 continue
-    return text
+        if get_origin(option) in _LISTS:
+            inner = _options(get_args(option)[0])
+            return tuple(_parse(item, inner) for item in _items(text))
+    if any(option is str or get_origin(option) is Literal for option in options):
+        return _unquoted(text)
+    return parse_value(text)
 
 
-def descriptions(cls: type) -> dict[str, str]:
-    """The string under each field, by field name."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__[1:-1]):
-        if dataclasses.is_dataclass(base):
-            found.update(descriptions(base))
-    for node, after in zip(body.body, body.body[1:]):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):  # noqa: SIM102
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found[node.target.id] = " ".join(str(after.value.value).split())
-    return found
+def _items(text: str) -> list[str]:
+    """`a, "b,c"` or `[a, "b,c"]` in parts."""
+    inner = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
+    return [part.strip() for part in re.findall(r"""(?:"[^"]*"|'[^']*'|[^,])+""", inner) if part.strip()]
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _fit(value: Any, option: Any) -> Any:
+    """`value` as the type `option`, or `_UNFIT`. Nothing is converted that could surprise."""
+    if get_origin(option) is Literal:
+        return value if isinstance(value, str) and value in get_args(option) else _UNFIT
+    if option is type(None):
+        return None if value is None else _UNFIT
+    if get_origin(option) in _LISTS:
+        return _fit_list(value, option)
+    if get_origin(option) is dict or option is dict:
+        return dict(value) if isinstance(value, Mapping) else _UNFIT
+    if option not in _PLAIN:
+        return value if not isinstance(option, type) or isinstance(value, option) else _UNFIT
+    # numpy's bool is no `bool`, its integers have `__index__`.
+    is_bool = isinstance(value, bool) or type(value).__name__ == "bool"
+    if option is bool or is_bool:
+        return bool(value) if option is bool and is_bool else _UNFIT
+    if option is int:
+        return int(value) if hasattr(value, "__index__") else _UNFIT
+    if option is float:
+        return float(value) if hasattr(value, "__float__") and not isinstance(value, str) else _UNFIT
+    return value if isinstance(value, str) else _UNFIT
+
+
+def _fit_list(value: Any, option: Any) -> Any:
+    arguments = get_args(option)
+    if isinstance(value, str) or not isinstance(value, collections.abc.Iterable):
+        return _UNFIT
+    items = list(value)
+    fixed = get_origin(option) is tuple and Ellipsis not in arguments
+    if fixed and len(items) != len(arguments):
+        return _UNFIT
+    fitted = [_fit(item, arguments[place if fixed else 0]) for place, item in enumerate(items)]
+    return _UNFIT if _UNFIT in fitted else tuple(fitted)
+
+
+def _argument_sentences(docstring: str) -> dict[str, str]:
+    """The sentences of the `Args:` section; one line may explain several names (`num_train, num_test: ...`)."""
+    _, _, section = docstring.partition("Args:\n")
+    sentences: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if not line.startswith("    "):
+            break
+        start = re.fullmatch(r" {4}(\w+(?:, \w+)*): (.*)", line)
+        if start:
+            names = start[1].split(", ")
+            sentences.update(dict.fromkeys(names, start[2].strip()))
+        else:
+            sentences.update({name: f"{sentences[name]} {line.strip()}" for name in names})
+    return {name: text[:1].upper() + text[1:] for name, text in sentences.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hgpo.config.stage import Stage
+from hgpo.config.stage import open_stage
 from hgpo.errors import UnknownName
 from hgpo.runs import load, preset_names
 
@@ -21,7 +21,7 @@ def test_every_preset_has_tasks_to_train_and_to_evaluate(name: str, request: pyt
         shared: Path = request.getfixturevalue("shared")
         settings = [f"env.data={shared / DATA[config.env.name]}"]
     config = load(name, settings)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     training = set(stage.tasks(config.env.split))
     for split in config.eval.splits:
         held_out = stage.tasks(split, config.eval.tasks)
@@ -32,4 +32,4 @@ def test_every_preset_has_tasks_to_train_and_to_evaluate(name: str, request: pyt
 def test_an_unknown_split_is_named() -> None:
     config = load("quickstart")
     with pytest.raises(UnknownName, match=r"split of household 'in_domain'.*in-domain"):
-        Stage(config.env, config.agent).tasks("in_domain")
+        open_stage(config).tasks("in_domain")

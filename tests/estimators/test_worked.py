@@ -164,7 +164,7 @@ def test_constant_groups_are_counted() -> None:
         ("hgpo", {"depth": -1}, ["depth=-1", "from 0"]),
         ("hgpo", {"depth": 1.5}, ["depth=1.5", "whole number"]),
         ("hgpo", {"mode": "std"}, ["mode='std'", "mean_std_norm"]),
-        ("hgpo", {"gamma": 1.5}, ["gamma=1.5", "from 0.0 to 1.0"]),
+        ("hgpo", {"gamma": 1.5}, ["gamma=1.5", "from 0 to 1"]),
         ("hgpo", {"gamma": float("nan")}, ["gamma=nan"]),
         ("hgpo", {"base_group": "yes"}, ["base_group='yes'", "true or false"]),
         ("hgpo", {"key": "prompt"}, ["'prompt'", "Add it"]),

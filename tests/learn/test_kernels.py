@@ -15,7 +15,7 @@ from hgpo.config.schema import Config, ModelConfig, WarmConfig
 from hgpo.errors import BadSetting
 from hgpo.learn.batching import TrainRow
 from hgpo.learn.clone import clone
-from hgpo.learn.distributed import World
+from hgpo.learn.distributed import Processes
 from hgpo.learn.kernels import choose_kernels, fixed_order, fuse_norms
 from hgpo.learn.learner import Learner
 from hgpo.models.tiny import make_tiny
@@ -112,5 +112,5 @@ def test_updates_and_cloning_ask_for_a_fixed_order(monkeypatch: pytest.MonkeyPat
     model = make_tiny(shape, 20, 0, seed=3, positions=64)
     assert len(list(clone(model, rows, settings, 0, cpu))) == 2
     assert asked == [wanted, wanted]
-    Learner(model, settings, World(cpu), 0).update(rows, 0)
+    Learner(model, settings, Processes(cpu), 0).update(rows, 0)
     assert asked == [wanted] * 3

@@ -12,7 +12,7 @@ import torch
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.errors import BadFile, NotFinite
 from hgpo.learn.batching import TrainRow
-from hgpo.learn.distributed import World
+from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.device import DTYPES
 from hgpo.models.load import load_model
@@ -37,7 +37,7 @@ def learner(update: UpdateConfig, **model: object) -> Learner:
     shape = ModelConfig(hidden=16, layers=2, heads=2, intermediate=32, **model)  # type: ignore[arg-type]
     config = Config(model=shape, update=update)
     made = make_tiny(shape, 20, 0, seed=3, positions=64).to(DTYPES[shape.dtype])
-    return Learner(made, config, World(CPU), 0)
+    return Learner(made, config, Processes(CPU), 0)
 
 
 def test_no_reference_is_kept_without_kl() -> None:
@@ -147,7 +147,7 @@ def test_nothing_to_learn_from_moves_nothing() -> None:
 def test_a_checkpoint_of_another_model_is_refused() -> None:
     settings = UpdateConfig(kl_coef=0.0)
     shape = ModelConfig(hidden=32, layers=2, heads=2, intermediate=32)
-    other = Learner(make_tiny(shape, 20, 0, seed=3, positions=64), Config(model=shape), World(CPU), 0)
+    other = Learner(make_tiny(shape, 20, 0, seed=3, positions=64), Config(model=shape), Processes(CPU), 0)
     one = learner(settings)
     before = one.state()
     with pytest.raises(BadFile, match=r"another model.*of shape \(20, 32\), expected \(20, 16\)"):
@@ -209,7 +209,7 @@ def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:
     shape = trained.config.model
     model = make_tiny(shape, 20, 0, seed=3, positions=64).to(nowhere)
     model.tie_weights()
-    again = Learner(model, trained.config, World(nowhere), 0)
+    again = Learner(model, trained.config, Processes(nowhere), 0)
     again.optimizer.param_groups[0]["fused"] = True
     again.restore(trained.state(), 1)
     for parameter in again.parameters.values():

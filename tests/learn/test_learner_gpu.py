@@ -7,7 +7,7 @@ import torch
 
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.learn.batching import TrainRow
-from hgpo.learn.distributed import World
+from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.device import DTYPES
 from hgpo.models.tiny import make_tiny
@@ -23,7 +23,9 @@ pytestmark = [
 def learner(dtype: str, rank: int) -> Learner:
     shape = ModelConfig(hidden=64, layers=2, heads=2, intermediate=64, dtype=dtype, lora_rank=rank)
     model = make_tiny(shape, 20, 0, seed=3, positions=64).to("cuda", DTYPES[dtype])
-    return Learner(model, Config(model=shape, update=UpdateConfig(lr=1e-3)), World(torch.device("cuda")), 0)
+    return Learner(
+        model, Config(model=shape, update=UpdateConfig(lr=1e-3)), Processes(torch.device("cuda")), 0
+    )
 
 
 @pytest.mark.parametrize(("dtype", "rank"), [("float32", 0), ("bfloat16", 0), ("bfloat16", 4)])
@@ -47,7 +49,7 @@ def test_the_same_rows_give_the_same_weights_bit_for_bit(dtype: str) -> None:
         shape = ModelConfig(hidden=512, layers=2, heads=8, intermediate=512, dtype=dtype)
         model = make_tiny(shape, 20, 0, seed=3, positions=1024).to("cuda", DTYPES[dtype])
         settings = Config(model=shape, update=UpdateConfig(lr=1e-3, kl_coef=0.0))
-        one = Learner(model, settings, World(torch.device("cuda")), 0)
+        one = Learner(model, settings, Processes(torch.device("cuda")), 0)
         for seed in range(3):
             one.update(many, seed)
         found.append(one.state())

@@ -9,7 +9,7 @@ import torch
 
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig, WarmConfig
 from hgpo.learn.clone import clone
-from hgpo.learn.distributed import World
+from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.tiny import make_tiny
 
@@ -41,7 +41,7 @@ def tiny() -> Any:
 def test_an_update_in_smaller_passes(old_logprobs: str) -> None:
     update = UpdateConfig(updates=2, micro_tokens=10_000, lr=1e-2, warmup=8, old_logprobs=old_logprobs)
     config = Config(model=SHAPE, update=update)
-    free, tight = (Learner(tiny(), config, World(CPU), 0) for _ in range(2))
+    free, tight = (Learner(tiny(), config, Processes(CPU), 0) for _ in range(2))
     tried = crowd(tight.model, 100)
     wanted = free.update(rows(), 0)
     with pytest.warns(RuntimeWarning, match=r"going on with \d+\. Set update\.micro_tokens="):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hgpo.cli import main
-from hgpo.config.stage import Stage
 from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
+from hgpo.play.stage import Stage
 from hgpo.runs import between_arms, evaluate, load, over_runs, over_tasks, train, wilson
 from hgpo.runs.compare import compare, table_text, write_html
 from hgpo.runs.evaluation import find_target

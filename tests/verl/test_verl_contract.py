@@ -281,7 +281,7 @@ def test_only_our_own_environments_share_the_workers_process():
     from hgpo.verl.play import WorkerStage
 
     async def kinds():
-        return [WorkerStage(load("quickstart", words), 4).blocking for words in ([], [f"env={WORLD}"])]
+        return [WorkerStage(load("quickstart", words), 4).stage.blocking for words in ([], [f"env={WORLD}"])]
 
     assert asyncio.run(kinds()) == [False, True]
 

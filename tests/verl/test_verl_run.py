@@ -112,7 +112,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     """The same task, seed and actions lead to the same prompts, as text and as tokens."""
     import torch
 
-    from hgpo.config.stage import Stage
+    from hgpo.config.stage import open_stage
     from hgpo.models.load import load_model
     from hgpo.play import WindowMemory, run_episode
     from hgpo.play.policy import Reply
@@ -121,7 +121,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     run, _ = one
     config = read_config(run / "config.json")
     _, tokenizer = load_model(str(run / "start"), config.model, torch.device("cpu"))
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     episodes: dict[str, list] = {}
     for row in StepBatch.read(run / "rows.parquet").rows():
         episodes.setdefault(row["trajectory"], []).append(row)
@@ -160,8 +160,8 @@ def test_the_first_iteration_is_the_local_trainers(one):
     """The same settings play the same tasks with the same replies, here and there."""
     import torch
 
-    from hgpo.config.stage import Stage
-    from hgpo.learn.distributed import World
+    from hgpo.config.stage import open_stage
+    from hgpo.learn.distributed import Processes
     from hgpo.models.load import load_model
     from hgpo.policies.hf.engine import HFEngine
     from hgpo.runs.rollout import roll_out
@@ -172,9 +172,9 @@ def test_the_first_iteration_is_the_local_trainers(one):
     model, tokenizer = load_model(str(run / "start"), config.model, device)
     engine = HFEngine(model.eval(), tokenizer, max_new_tokens=config.agent.max_response_tokens)
     policy = engine.policy(1.0)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     tasks = stage.tasks(config.env.split, config.env.tasks)
-    local = by_step(roll_out(stage, policy, config, World(device), tasks, 0, 1).rows)
+    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).rows)
     there = by_step(row for row in StepBatch.read(run / "rows.parquet").rows() if row["iteration"] == 1)
     assert local.keys() == there.keys()
     for key, row in local.items():

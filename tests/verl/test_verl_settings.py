@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hgpo.cli import main
 from hgpo.config.load import load
-from hgpo.config.stage import Stage
+from hgpo.config.stage import open_stage
 from hgpo.errors import BadSetting, UnknownName
 from hgpo.runs.rollout import draw_tasks
 from hgpo.seeds import derive
@@ -56,7 +56,7 @@ def test_words_of_verl_are_told_from_ours():
 
 def test_rows_are_in_the_order_of_the_local_trainer():
     config = load("quickstart", ["iterations=3", "rollout.tasks=4", "env.tasks=5"])
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     rows = train_rows(config, stage)
     tasks = stage.tasks("train", 5)
     assert len(rows) == 12
@@ -74,7 +74,7 @@ def test_rows_are_in_the_order_of_the_local_trainer():
 
 def test_validation_rows_have_the_seeds_of_the_local_evaluation():
     config = load("quickstart", ["eval.tasks=3", "eval.seed=7"])
-    rows = validation_rows(config, Stage(config.env, config.agent), "in-domain")
+    rows = validation_rows(config, open_stage(config), "in-domain")
     assert len(rows) == 3
     for row in rows:
         assert row["extra_info"]["seed"] == derive("evaluation", 7, row["extra_info"]["task"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ..settings import descriptions, parse, type_hints
+from ..settings import settings_of
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +39,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _settings() -> dict[str, tuple[str, list[str]]]:
-    found: dict[str, tuple[str, list[str]]] = {}
+    """Sentence and estimators of every setting that some estimator has."""
+    known: dict[str, tuple[str, list[str]]] = {}
     for estimator, entry in ESTIMATORS.items():
-        for name, text in descriptions(entry.settings).items():
-            found.setdefault(name, (text, []))[1].append(estimator)
-    return found
+        for name, one in settings_of(entry.settings).items():
+            known.setdefault(name, (one.sentence, []))[1].append(estimator)
+    return known
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, str]:
@@ -53,6 +54,5 @@ def given_settings(args: argparse.Namespace) -> dict[str, str]:
 
 def parsed_settings(estimator: str, given: dict[str, str]) -> dict[str, Any]:
     """The given settings, parsed by the estimator's field types."""
-    entry = ESTIMATORS.get(estimator)
-    hints = type_hints(entry.settings) if entry else {}
-    return {name: parse(value, hints.get(name, str)) for name, value in given.items()}
+    known = settings_of(ESTIMATORS[estimator].settings) if estimator in ESTIMATORS else {}
+    return {name: known[name].parse(text) if name in known else text for name, text in given.items()}

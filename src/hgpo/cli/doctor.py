@@ -91,7 +91,7 @@ def _packages() -> list[Finding]:
 
 def _preset(preset: str, words: list[str]) -> list[Finding]:
     from ..config.load import load
-    from ..config.stage import Stage
+    from ..config.stage import open_stage
     from ..errors import HgpoError
 
     def attempt(check: str, action: Callable[[], str]) -> Finding:
@@ -103,9 +103,9 @@ def _preset(preset: str, words: list[str]) -> list[Finding]:
     config = load(preset, words)
 
     def environment() -> str:
-        stage = Stage(config.env, config.agent)
+        stage = open_stage(config)
         tasks = stage.tasks(config.env.split)
-        stage.scout.reset(tasks[0])
+        stage.task_source.reset(tasks[0])
         return f"{config.env.name}: {len(tasks)} tasks in {config.env.split!r}, the first one starts"
 
     def model() -> str:

@@ -31,11 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
     from ..envs import make
-    from ..envs.scripted import scripted
+    from ..envs.actors import actor
 
-    policy = scripted(args.policy, seed=args.seed or 0) if args.policy else None
     env = make(args.name, **_settings(args.settings))
     try:
+        policy = actor(args.policy, env, seed=args.seed or 0) if args.policy else None
         task = _task(env, args.split, args.task)
         print(f"[{args.name}, task {task}]")
         seen: Any = env.reset(task, seed=args.seed)

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from ..config.load import load
-    from ..config.stage import Stage
+    from ..config.stage import open_stage
     from ..errors import BadSetting
     from ..models.device import pick_device
     from ..models.out_of_memory import out_of_memory_explained
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     folder.parent.mkdir(parents=True, exist_ok=True)
     if config.threads:
         torch.set_num_threads(config.threads)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     screen = Screen(0, quiet=args.quiet)
     try:
         with out_of_memory_explained():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..settings import between
+from ..settings import setting
 from . import successor
 from .base import Record, Result
 from .contexts import contexts
@@ -29,8 +29,7 @@ from .returns import discounted_returns
 class G2poSettings(successor.Comparison):
     """Settings of the G2PO-style estimator."""
 
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount."""
+    gamma: float = setting(0.95, "Discount.", low=0.0, high=1.0)
 
 
 def compute(record: Record, s: G2poSettings) -> Result:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..settings import between
+from ..settings import Settings, setting
 from . import base
 from .base import LevelValues, Record, Result
 from .contexts import Key, contexts
@@ -41,33 +41,40 @@ VARIANTS = {
 
 
 @dataclass(frozen=True)
-class GigpoSettings:
+class GigpoSettings(Settings):
     """Settings of GiGPO. Those that default to None take the value of `variant`."""
 
-    mode: base.Mode = "mean_std_norm"
-    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
-    step_advantage_w: float = between(1.0, 0.0)
-    """w: weight of the step term."""
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount of the step returns."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted where an action is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none (the QA runs of the paper used 0.9)."""
-    variant: base.Variant = "released"
-    """`released` is the arithmetic of the released code, `paper` that of the paper's formulas."""
-    normalise_over: base.NormaliseOver | None = None
-    """Statistics of the episode term over step rows (released) or trajectories (paper)."""
-    std: base.Std | None = None
-    """Deviation over n - 1 (sample; both variants) or n (population)."""
-    epsilon: float | None = between(None, 0.0)
-    """Added to the deviation. Released 1e-6, paper 0."""
-    single: base.Single | None = None
-    """Episode term of a task with one entry: its raw score (released) or zero (paper)."""
-    penalty: base.Penalty | None = None
-    """Subtract the penalty from the step's return (released) or from its reward before discounting (paper)."""
+    mode: base.Mode = setting(
+        "mean_std_norm",
+        "Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm).",
+    )
+    step_advantage_w: float = setting(1.0, "w: weight of the step term.", low=0.0)
+    gamma: float = setting(0.95, "Discount of the step returns.", low=0.0, high=1.0)
+    invalid_penalty: float = setting(0.0, "Subtracted where an action is not valid.", low=0.0)
+    key: Key = setting("observation", "What makes two steps comparable.")
+    similarity: float = setting(
+        1.0,
+        "Merge texts of one task that are at least this similar; 1 merges none (the QA runs of the "
+        "paper used 0.9).",
+        low=0.0,
+        high=1.0,
+    )
+    variant: base.Variant = setting(
+        "released", "`released` is the arithmetic of the released code, `paper` that of the paper's formulas."
+    )
+    normalise_over: base.NormaliseOver | None = setting(
+        None, "Statistics of the episode term over step rows (released) or trajectories (paper)."
+    )
+    std: base.Std | None = setting(None, "Deviation over n - 1 (sample; both variants) or n (population).")
+    epsilon: float | None = setting(None, "Added to the deviation. Released 1e-6, paper 0.", low=0.0)
+    single: base.Single | None = setting(
+        None, "Episode term of a task with one entry: its raw score (released) or zero (paper)."
+    )
+    penalty: base.Penalty | None = setting(
+        None,
+        "Subtract the penalty from the step's return (released) or from its reward before discounting "
+        "(paper).",
+    )
 
 
 def compute(record: Record, s: GigpoSettings) -> Result:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..settings import between
+from ..settings import setting
 from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import successor
 from .base import Record, Result
@@ -33,12 +33,11 @@ UNREACHED = np.inf
 class GraphgpoSettings(successor.Comparison):
     """Settings of GraphGPO."""
 
-    gamma: float = between(0.1, 0.0, 1.0)
-    """Discount per step of distance; released 0.1 (ALFWorld) and 0.2 (WebShop)."""
-    goal: float = between(10.0, 0.0)
-    """Target of the step that reaches success."""
-    progress: bool = False
-    """Judge a step by how much nearer it led instead of by how near it ended."""
+    gamma: float = setting(
+        0.1, "Discount per step of distance; released 0.1 (ALFWorld) and 0.2 (WebShop).", low=0.0, high=1.0
+    )
+    goal: float = setting(10.0, "Target of the step that reaches success.", low=0.0)
+    progress: bool = setting(False, "Judge a step by how much nearer it led instead of by how near it ended.")
 
 
 def compute(record: Record, s: GraphgpoSettings) -> Result:

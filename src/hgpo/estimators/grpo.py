@@ -11,39 +11,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..settings import between
+from ..settings import Settings, setting
 from . import base
 from .base import Record, Result
 
 
 @dataclass(frozen=True)
-class GrpoSettings:
+class GrpoSettings(Settings):
     """Settings of GRPO."""
 
-    mode: base.Mode = "mean_std_norm"
-    """Divide by the deviation of the task's scores (mean_std_norm) or not (mean_norm)."""
-    normalise_over: base.NormaliseOver = "trajectories"
-    """Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long."""
-    std: base.Std = "sample"
-    """Deviation over n - 1 (sample) or n (population)."""
-    epsilon: float = between(1e-6, 0.0)
-    """Added to the deviation."""
-    single: base.Single = "zero"
-    """A task with one rollout: zero, or its raw score."""
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount of the reported step returns; the advantages do not use it."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted for each action that is not valid."""
+    mode: base.Mode = setting(
+        "mean_std_norm", "Divide by the deviation of the task's scores (mean_std_norm) or not (mean_norm)."
+    )
+    normalise_over: base.NormaliseOver = setting(
+        "trajectories",
+        "Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long.",
+    )
+    std: base.Std = setting("sample", "Deviation over n - 1 (sample) or n (population).")
+    epsilon: float = setting(1e-6, "Added to the deviation.", low=0.0)
+    single: base.Single = setting("zero", "A task with one rollout: zero, or its raw score.")
+    gamma: float = setting(
+        0.95, "Discount of the reported step returns; the advantages do not use it.", low=0.0, high=1.0
+    )
+    invalid_penalty: float = setting(0.0, "Subtracted for each action that is not valid.", low=0.0)
 
 
 @dataclass(frozen=True)
-class DrGrpoSettings:
+class DrGrpoSettings(Settings):
     """Settings of Dr. GRPO: GRPO without its two normalisations."""
 
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount of the reported step returns; the advantages do not use it."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted for each action that is not valid."""
+    gamma: float = setting(
+        0.95, "Discount of the reported step returns; the advantages do not use it.", low=0.0, high=1.0
+    )
+    invalid_penalty: float = setting(0.0, "Subtracted for each action that is not valid.", low=0.0)
 
 
 def compute(record: Record, s: GrpoSettings) -> Result:

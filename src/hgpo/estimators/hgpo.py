@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..settings import between
+from ..settings import Settings, setting
 from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import base, nested
 from .base import LevelValues, Record, Result
@@ -73,58 +73,83 @@ VARIANTS = {
 
 
 @dataclass(frozen=True)
-class HgpoSettings:
+class HgpoSettings(Settings):
     """Settings of HGPO. Those that default to None take the value of `variant`."""
 
-    depth: int = between(2, 0, 1000)
-    """K: steps of history that the deepest level shares; 0 groups by state alone."""
-    mode: base.Mode = "mean_std_norm"
-    """Divide by the deviation of the group (mean_std_norm) or not (mean_norm)."""
-    weight_type: Literal["length", "uniform", "shrinkage"] = "length"
-    """Weights of the levels: by length of the shared context, all equal, or from the data (see `shrunk`)."""
-    length_weight_alpha: float = between(1.0, 0.0, 64.0)
-    """alpha: how fast weights grow with the level; 0 is uniform."""
-    base_group: bool = False
-    """Mix in the episode-level advantage as one more item of length 1."""
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount of the step returns."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted where an action is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable: observation, observation_action, prompt or state_key."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none."""
-    variant: base.Variant = "released"
-    """`released` is the arithmetic of the released code, `paper` that of the paper's formulas."""
-    weight_offset: int | None = between(None, 0, 100)
-    """L_k = k + 1 + weight_offset. Released 1, paper 0."""
-    skip: Skip | None = None
-    """Leave out single zero advantages (released), constant groups (paper), or nothing but groups without peers."""
-    std: base.Std | None = None
-    """Deviation over n (population; both variants) or n - 1 (sample)."""
-    epsilon: float | None = between(None, 0.0)
-    """Added to the deviation. Released 1e-6, paper 0."""
-    weight_epsilon: float | None = between(None, 0.0)
-    """Added to the sum of weights. Released 1e-6, paper 0."""
-    penalty: base.Penalty | None = None
-    """Subtract the penalty from the step's return (released) or from its reward before discounting (paper)."""
-    normalise_over: base.NormaliseOver | None = None
-    """Statistics of the base item over step rows (released) or trajectories (paper)."""
-    base_std: base.Std | None = None
-    """Deviation of the base item: sample (released) or population (paper)."""
-    single: base.Single | None = None
-    """Base item of a task with one entry: its raw score (released) or zero (paper)."""
-    std_floor: float | None = between(None, 0.0)
-    """A floor in reward units: sigma becomes sqrt(sigma^2 + floor^2), so that tiny gaps are not blown up to 1.
-    None is 0.1 with shrinkage and 0 otherwise."""
-    min_peers: int = between(1, 1)
-    """Other members a group needs to count for a step."""
-    peers: Literal["any", "other_trajectory"] = "any"
-    """Which members count as peers: all, or those of other trajectories only (a loop is not its own peer)."""
-    baseline: Literal["group", "leave_one_out"] = "group"
-    """Mean of the whole group, or of its members from other trajectories only."""
-    fallback: Literal["none", "episode"] = "none"
-    """What a step without any usable level gets: zero, or the episode-level advantage."""
+    depth: int = setting(
+        2,
+        "K: steps of history that the deepest level shares; 0 groups by state alone. In a training run the memory's K.",
+        low=0,
+        high=1000,
+        follows="history_length",
+    )
+    mode: base.Mode = setting(
+        "mean_std_norm", "Divide by the deviation of the group (mean_std_norm) or not (mean_norm)."
+    )
+    weight_type: Literal["length", "uniform", "shrinkage"] = setting(
+        "length",
+        "Weights of the levels: by length of the shared context, all equal, or from the data (see `shrunk`).",
+    )
+    length_weight_alpha: float = setting(
+        1.0, "alpha: how fast weights grow with the level; 0 is uniform.", low=0.0, high=64.0
+    )
+    base_group: bool = setting(False, "Mix in the episode-level advantage as one more item of length 1.")
+    gamma: float = setting(0.95, "Discount of the step returns.", low=0.0, high=1.0)
+    invalid_penalty: float = setting(0.0, "Subtracted where an action is not valid.", low=0.0)
+    key: Key = setting(
+        "observation",
+        "What makes two steps comparable: observation, observation_action, prompt or state_key.",
+    )
+    similarity: float = setting(
+        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", low=0.0, high=1.0
+    )
+    variant: base.Variant = setting(
+        "released", "`released` is the arithmetic of the released code, `paper` that of the paper's formulas."
+    )
+    weight_offset: int | None = setting(
+        None, "L_k = k + 1 + weight_offset. Released 1, paper 0.", low=0, high=100
+    )
+    skip: Skip | None = setting(
+        None,
+        "Leave out single zero advantages (released), constant groups (paper), or nothing but groups "
+        "without peers.",
+    )
+    std: base.Std | None = setting(None, "Deviation over n (population; both variants) or n - 1 (sample).")
+    epsilon: float | None = setting(None, "Added to the deviation. Released 1e-6, paper 0.", low=0.0)
+    weight_epsilon: float | None = setting(
+        None, "Added to the sum of weights. Released 1e-6, paper 0.", low=0.0
+    )
+    penalty: base.Penalty | None = setting(
+        None,
+        "Subtract the penalty from the step's return (released) or from its reward before discounting "
+        "(paper).",
+    )
+    normalise_over: base.NormaliseOver | None = setting(
+        None, "Statistics of the base item over step rows (released) or trajectories (paper)."
+    )
+    base_std: base.Std | None = setting(
+        None, "Deviation of the base item: sample (released) or population (paper)."
+    )
+    single: base.Single | None = setting(
+        None, "Base item of a task with one entry: its raw score (released) or zero (paper)."
+    )
+    std_floor: float | None = setting(
+        None,
+        "A floor in reward units: sigma becomes sqrt(sigma^2 + floor^2), so that tiny gaps are not "
+        "blown up to 1. None is 0.1 with shrinkage and 0 otherwise.",
+        low=0.0,
+    )
+    min_peers: int = setting(1, "Other members a group needs to count for a step.", low=1)
+    peers: Literal["any", "other_trajectory"] = setting(
+        "any",
+        "Which members count as peers: all, or those of other trajectories only (a loop is not its own peer).",
+    )
+    baseline: Literal["group", "leave_one_out"] = setting(
+        "group", "Mean of the whole group, or of its members from other trajectories only."
+    )
+    fallback: Literal["none", "episode"] = setting(
+        "none", "What a step without any usable level gets: zero, or the episode-level advantage."
+    )
 
 
 def compute(record: Record, s: HgpoSettings) -> Result:

@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..settings import between
+from ..settings import Settings, setting
 from ..steps.columns import BoolArray, FloatArray
 from ..steps.order import Trajectories
 from . import base
@@ -44,35 +44,60 @@ from .shrinkage import Nested, Partition, level_weights, means_of_others, nested
 
 
 @dataclass(frozen=True)
-class HgpoLambdaSettings:
+class HgpoLambdaSettings(Settings):
     """Settings of HGPO-lambda."""
 
-    depth: int = between(2, 0, 1000)
-    """K: steps of history that the deepest level shares; 0 values states alone."""
-    lam: float = between(0.5, 0.0, 1.0)
-    """lambda: how far to trust the rollout's own future; 0 trusts the values after one step, 1 only the return."""
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount."""
-    sweeps: int = between(5, 0, 1000)
-    """Times the values are fitted again to lambda-returns."""
-    shrinkage: Literal["empirical", "none"] = "empirical"
-    """Shrink deep means toward their parents as the data ask, or take the mean of the deepest group as it is."""
-    pool_actions: bool = True
-    """Average the advantage over steps with the same action in the same context, where the batch has actions."""
-    baseline: Literal["group", "leave_one_out"] = "group"
-    """What the first term of A_t is compared with: values of the whole group, or those of other trajectories only."""
-    mode: base.Mode = "mean_std_norm"
-    """Divide by the deviation of the advantages (mean_std_norm) or leave them in reward units (mean_norm)."""
-    normalise_over: Over = "batch"
-    """Deviation over the whole batch, which keeps the tasks in proportion, or over each task."""
-    std_floor: float = between(FLOOR, 0.0)
-    """A floor in reward units: the deviation becomes sqrt(deviation^2 + floor^2)."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted from the reward of each action that is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable: observation, observation_action, prompt or state_key."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none."""
+    depth: int = setting(
+        2,
+        "K: steps of history that the deepest level shares; 0 values states alone. In a training run the memory's K.",
+        low=0,
+        high=1000,
+        follows="history_length",
+    )
+    lam: float = setting(
+        0.5,
+        "lambda: how far to trust the rollout's own future; 0 trusts the values after one step, 1 "
+        "only the return.",
+        low=0.0,
+        high=1.0,
+    )
+    gamma: float = setting(0.95, "Discount.", low=0.0, high=1.0)
+    sweeps: int = setting(5, "Times the values are fitted again to lambda-returns.", low=0, high=1000)
+    shrinkage: Literal["empirical", "none"] = setting(
+        "empirical",
+        "Shrink deep means toward their parents as the data ask, or take the mean of the deepest "
+        "group as it is.",
+    )
+    pool_actions: bool = setting(
+        True,
+        "Average the advantage over steps with the same action in the same context, where the batch "
+        "has actions.",
+    )
+    baseline: Literal["group", "leave_one_out"] = setting(
+        "group",
+        "What the first term of A_t is compared with: values of the whole group, or those of other "
+        "trajectories only.",
+    )
+    mode: base.Mode = setting(
+        "mean_std_norm",
+        "Divide by the deviation of the advantages (mean_std_norm) or leave them in reward units (mean_norm).",
+    )
+    normalise_over: Over = setting(
+        "batch", "Deviation over the whole batch, which keeps the tasks in proportion, or over each task."
+    )
+    std_floor: float = setting(
+        FLOOR, "A floor in reward units: the deviation becomes sqrt(deviation^2 + floor^2).", low=0.0
+    )
+    invalid_penalty: float = setting(
+        0.0, "Subtracted from the reward of each action that is not valid.", low=0.0
+    )
+    key: Key = setting(
+        "observation",
+        "What makes two steps comparable: observation, observation_action, prompt or state_key.",
+    )
+    similarity: float = setting(
+        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", low=0.0, high=1.0
+    )
 
 
 def compute(record: Record, s: HgpoLambdaSettings) -> Result:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..settings import between
+from ..settings import Settings, setting
 from . import base
 from .base import Record, Result
 from .groups import Groups
@@ -23,19 +23,19 @@ from .returns import task_of_trajectory
 
 
 @dataclass(frozen=True)
-class ReinforcePlusPlusSettings:
+class ReinforcePlusPlusSettings(Settings):
     """Settings of REINFORCE++."""
 
-    baseline: Literal["none", "group"] = "none"
-    """Subtract the mean first-step return of the task's trajectories before normalising, or nothing."""
-    std: base.Std = "population"
-    """Deviation over n (population) or n - 1 (sample)."""
-    epsilon: float = between(1e-8, 0.0)
-    """Added to the deviation."""
-    gamma: float = between(1.0, 0.0, 1.0)
-    """Discount of the step returns."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted from the reward of each action that is not valid."""
+    baseline: Literal["none", "group"] = setting(
+        "none",
+        "Subtract the mean first-step return of the task's trajectories before normalising, or nothing.",
+    )
+    std: base.Std = setting("population", "Deviation over n (population) or n - 1 (sample).")
+    epsilon: float = setting(1e-8, "Added to the deviation.", low=0.0)
+    gamma: float = setting(1.0, "Discount of the step returns.", low=0.0, high=1.0)
+    invalid_penalty: float = setting(
+        0.0, "Subtracted from the reward of each action that is not valid.", low=0.0
+    )
 
 
 def compute(record: Record, s: ReinforcePlusPlusSettings) -> Result:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..settings import between
+from ..settings import Settings, setting
 from . import base
 from .base import Record, Result
 from .groups import Groups
@@ -22,13 +22,13 @@ from .returns import task_of_trajectory, trajectory_sums
 
 
 @dataclass(frozen=True)
-class RlooSettings:
+class RlooSettings(Settings):
     """Settings of RLOO."""
 
-    gamma: float = between(0.95, 0.0, 1.0)
-    """Discount of the reported step returns; the advantages do not use it."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted for each action that is not valid."""
+    gamma: float = setting(
+        0.95, "Discount of the reported step returns; the advantages do not use it.", low=0.0, high=1.0
+    )
+    invalid_penalty: float = setting(0.0, "Subtracted for each action that is not valid.", low=0.0)
 
 
 def compute(record: Record, s: RlooSettings) -> Result:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..settings import between
+from ..settings import Settings, setting
 from ..steps.columns import FloatArray
 from . import base, hgpo
 from .base import LevelValues, Record, Result
@@ -19,23 +19,31 @@ EPISODE = base.EpisodeTerm(normalise_over="steps", std="sample", epsilon=1e-6, s
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Settings):
     """Settings that say how targets are compared; those of an estimator add how its targets are made."""
 
-    depth: int = between(0, 0, 1000)
-    """0 compares steps in the same state, as published; deeper levels share history and are mixed as in HGPO."""
-    mode: base.Mode = "mean_std_norm"
-    """Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm)."""
-    episode_w: float = between(1.0, 0.0)
-    """Weight of the episode term."""
-    step_advantage_w: float = between(1.0, 0.0)
-    """Weight of the step term."""
-    invalid_penalty: float = between(0.0, 0.0)
-    """Subtracted from the reward (of GraphGPO: from the target) of each action that is not valid."""
-    key: Key = "observation"
-    """What makes two steps comparable."""
-    similarity: float = between(1.0, 0.0, 1.0)
-    """Merge texts of one task that are at least this similar; 1 merges none."""
+    depth: int = setting(
+        0,
+        "0 compares steps in the same state, as published; deeper levels share history and are mixed "
+        "as in HGPO.",
+        low=0,
+        high=1000,
+    )
+    mode: base.Mode = setting(
+        "mean_std_norm",
+        "Divide both terms by the deviation of their group (mean_std_norm) or not (mean_norm).",
+    )
+    episode_w: float = setting(1.0, "Weight of the episode term.", low=0.0)
+    step_advantage_w: float = setting(1.0, "Weight of the step term.", low=0.0)
+    invalid_penalty: float = setting(
+        0.0,
+        "Subtracted from the reward (of GraphGPO: from the target) of each action that is not valid.",
+        low=0.0,
+    )
+    key: Key = setting("observation", "What makes two steps comparable.")
+    similarity: float = setting(
+        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", low=0.0, high=1.0
+    )
 
 
 def compare(record: Record, states: Contexts, targets: FloatArray, s: Comparison) -> Result:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import BadSetting, UnknownName
+from ..errors import UnknownName
 from ..estimators.table import ESTIMATORS
-from ..settings import build, parse, type_hints
+from ..settings import parse_all, settings_of
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,7 @@ def _entry(text: str) -> Entry:
     name, *pairs = text.split(":")
     if name not in ESTIMATORS:
         raise UnknownName("estimator", name, {*ENTRIES, *ESTIMATORS})
-    hints = type_hints(ESTIMATORS[name].settings)
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise BadSetting(
-                f"{text!r} was given; expected an estimator, or name:setting=value:setting=value."
-            )
-        settings[key] = parse(value, hints.get(key, str))
-    build(ESTIMATORS[name].settings, settings, f"estimator {name!r}")
+    settings = parse_all(pairs, settings_of(ESTIMATORS[name].settings), f"estimator {name!r}")
     return Entry(text, name, settings)
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from ..config.schema import Config
-from ..config.stage import Stage
 from ..errors import BadSetting
 from ..models.device import autocast
 from ..models.out_of_memory import TokenBudget
 from ..play import Job
+from ..play.stage import Stage
 from ..policies.encoding import PromptEncoder
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive, generator

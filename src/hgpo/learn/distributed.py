@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 
-class World:
+class Processes:
     """Rank and size of this run's process group, and what is said between its members."""
 
     def __init__(self, device: torch.device) -> None:
@@ -75,12 +75,12 @@ class World:
             dist.destroy_process_group()
 
 
-def shard(model: Any, world: World) -> Any:
+def shard(model: Any, processes: Processes) -> Any:
     """Shard the model in place with FSDP2, one unit per transformer layer."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh(world.device.type, (world.size,))
+    mesh = init_device_mesh(processes.device.type, (processes.size,))
     layers = [module for name, module in model.named_modules() if _is_layer(name)]
     for layer in layers:
         fully_shard(layer, mesh=mesh)

@@ -17,7 +17,7 @@ from ..models.device import autocast
 from ..models.lora import add_adapters, without_adapters
 from ..models.out_of_memory import TokenBudget
 from .batching import TrainRow, largest_pass, minibatches, padding_share, share_out, tensors
-from .distributed import World, full, put, shard
+from .distributed import Processes, full, put, shard
 from .kernels import choose_kernels, fixed_order
 from .masters import Masters
 from .objective import loss_sum, token_logprobs
@@ -33,8 +33,8 @@ class Learner:
     `parameters` is what the optimiser changes: the model's own weights, or float32 copies of bfloat16 ones.
     """
 
-    def __init__(self, model: Any, config: Config, world: World, pad_id: int) -> None:
-        self.config, self.world, self.pad_id = config, world, pad_id
+    def __init__(self, model: Any, config: Config, processes: Processes, pad_id: int) -> None:
+        self.config, self.processes, self.pad_id = config, processes, pad_id
         self.half = config.model.dtype == "bfloat16"
         self.lora = config.model.lora_rank > 0
         update = config.update
@@ -43,16 +43,16 @@ class Learner:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
                 model = add_adapters(model, config.model)
-        choose_kernels(model, world.device)
+        choose_kernels(model, processes.device)
         self.reference = None
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()
         # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
         # optimiser. Sharded weights and adapters are float32 themselves and compute under autocast.
-        whole = self.half and world.size == 1 and not self.lora
+        whole = self.half and processes.size == 1 and not self.lora
         self.compute = "float32" if whole else config.model.dtype
         self.actor = model
-        if world.size > 1 or (self.half and self.lora):
+        if processes.size > 1 or (self.half and self.lora):
             self.actor = copy.deepcopy(model).requires_grad_(False).eval()
         if self.half and not whole:
             for parameter in model.parameters():
@@ -62,10 +62,10 @@ class Learner:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
             if self.lora:
                 model.enable_input_require_grads()
-        if world.size > 1:
-            model = shard(model, world)
+        if processes.size > 1:
+            model = shard(model, processes)
             if self.reference is not None:
-                self.reference = shard(self.reference, world)
+                self.reference = shard(self.reference, processes)
         self.model = model
         self.parameters = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
@@ -78,7 +78,7 @@ class Learner:
             lr=update.lr,
             betas=(update.betas[0], update.betas[1]),
             weight_decay=update.weight_decay,
-            fused=True if world.device.type == "cuda" else None,
+            fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
         self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens")
@@ -89,7 +89,7 @@ class Learner:
         Raises:
             NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
         """
-        with fixed_order(self.world.device, self.config.deterministic):
+        with fixed_order(self.processes.device, self.config.deterministic):
             return self._update(rows, seed)
 
     def _update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
@@ -136,19 +136,19 @@ class Learner:
     def _recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
         shares = self._shares(rows, range(len(rows)))
         mine: dict[str, list[float]] = {}
-        for batch in shares[self.world.rank]:
-            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with torch.no_grad(), autocast(self.compute, self.world.device):
+        for batch in shares[self.processes.rank]:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.processes.device)
+            with torch.no_grad(), autocast(self.compute, self.processes.device):
                 logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
             for place, index in enumerate(batch):
                 mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
-        found = {key: value for part in self.world.gather(mine) for key, value in part.items()}
+        found = {key: value for part in self.processes.gather(mine) for key, value in part.items()}
         return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
 
     def _shares(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[list[list[int]]]:
         """The passes of every process over the rows numbered `indices`, within the budget."""
-        shares = share_out(rows, indices, self.budget.tokens, self.world.size)
-        self.budget.used = largest_pass(rows, shares[self.world.rank])
+        shares = share_out(rows, indices, self.budget.tokens, self.processes.size)
+        self.budget.used = largest_pass(rows, shares[self.processes.rank])
         return shares
 
     def _within_memory(self, work: Callable[[], T]) -> T:
@@ -156,7 +156,7 @@ class Learner:
 
         Several processes pass through the model together; none can go back alone.
         """
-        if self.world.size > 1:
+        if self.processes.size > 1:
             return work()
         return self.budget.spend(work, lambda: self.model.zero_grad(set_to_none=True))
 
@@ -185,9 +185,9 @@ class Learner:
         normaliser = self._weight(rows, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for batch in shares[self.world.rank]:
-            tensor = tensors([rows[i] for i in batch], self.pad_id, self.world.device)
-            with autocast(self.compute, self.world.device):
+        for batch in shares[self.processes.rank]:
+            tensor = tensors([rows[i] for i in batch], self.pad_id, self.processes.device)
+            with autocast(self.compute, self.processes.device):
                 logs, entropy = token_logprobs(
                     self.model,
                     tensor,
@@ -200,13 +200,13 @@ class Learner:
                 tensor, logs, entropy, reference, self.config.update, max(1.0, normaliser)
             )
             # FSDP averages gradients over processes; the loss is a share of a sum.
-            (loss * self.world.size).backward()
+            (loss * self.processes.size).backward()
             if self.masters is not None:
                 self.masters.collect()
             for name, value in values.items():
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value
         names = sorted(sums)
-        stacked = self.world.add(torch.stack([sums[name].float() for name in names]).cpu())
+        stacked = self.processes.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
         for name in ("clip_share", "kl_old", "entropy"):  # means over what was run, not over the whole part
             metrics[name] *= normaliser / max(1.0, self._weight(rows, heard))

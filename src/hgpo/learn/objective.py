@@ -143,8 +143,8 @@ def gspo(
     """GSPO (arXiv 2507.18071): the clipped surrogate with one ratio for the whole reply, the tokens' geometric mean.
 
     s = exp(mean over tokens of (logprob - old)). Every token carries s as its ratio and its own share of the gradient,
-    A s grad(logprob); with `update.aggregate=step-mean` the sum is the published objective. It has no dual clip, and its
-    clips are narrow: the authors use 3e-4 below and 4e-4 above.
+    A s grad(logprob); with `update.aggregate=step-mean` the sum is the published objective. It has no dual clip, and
+    its clips are narrow: the authors use 3e-4 below and 4e-4 above.
     """
     gap = (logprobs - old) * mask
     mean = gap.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp_min(1.0)

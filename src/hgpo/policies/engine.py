@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from ..config.schema import Config
-from ..config.stage import Stage
 from ..errors import BadSetting, MissingExtra, UnknownName
 from ..play.policy import Policy, Reply, Request
+from ..play.stage import Stage
 
 
 @dataclass(frozen=True)

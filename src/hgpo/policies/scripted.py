@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from ..config.stage import Stage
-from ..envs.contract import Observation, Transition
-from ..envs.registry import BUILT_IN
-from ..errors import BadSetting, UnknownName
+from ..envs.actors import Actor, actor
+from ..envs.contract import Observation
+from ..errors import BadSetting
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
@@ -16,18 +15,6 @@ from .engine import CountedPolicy, Counters, Source
 
 SCRIPTED = ("expert", "random")
 """The names under which scripted policies are evaluated."""
-
-
-class Actor(Protocol):
-    """A program that plays one episode, seeing what an agent sees."""
-
-    def reset(self, observation: Observation) -> None:
-        """An episode begins."""
-        ...
-
-    def act(self, seen: Observation | Transition) -> str:
-        """The next command."""
-        ...
 
 
 class ScriptedEngine:
@@ -40,10 +27,8 @@ class ScriptedEngine:
     @classmethod
     def open(cls, source: Source) -> ScriptedEngine:
         """The environment's `expert`, or `random` commands decided by `source.seed`."""
-        if source.path not in SCRIPTED:
-            raise UnknownName("scripted policy", source.path, SCRIPTED)
-        make = expert(source.stage) if source.path == "expert" else lambda: RandomActor(source.seed)
-        return cls(make, source.stage.style)
+        env = source.stage.task_source
+        return cls(lambda: actor(source.path, env, seed=source.seed), source.stage.style)
 
     def policy(self, temperature: float) -> CountedPolicy:
         """A policy that knows no temperature."""
@@ -58,21 +43,6 @@ class ScriptedEngine:
 
     def close(self) -> None:
         """There is nothing to close."""
-
-
-def expert(stage: Stage) -> Callable[[], Actor]:
-    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
-    make: Callable[[], Actor] | None = getattr(stage.scout, "expert", None)
-    if callable(make):
-        return make
-    if stage.env.name in BUILT_IN:
-        from ..envs.scripted import scripted
-
-        return lambda: scripted("expert")
-    raise BadSetting(
-        f"The environment {stage.env.name!r} has no expert. Give it a method `expert()` that returns an object with "
-        "reset(observation) and act(seen); to train without one, set warm.episodes=0 and model=PATH."
-    )
 
 
 class ActingPolicy:
@@ -119,21 +89,3 @@ class ActingPolicy:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
-
-
-class RandomActor:
-    """Any admissible command with equal chance, decided by the seed and what was seen so far."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed, self.count = seed, 0
-        self.start = ""
-
-    def reset(self, observation: Observation) -> None:
-        self.count, self.start = 0, observation.text
-
-    def act(self, seen: Observation | Transition) -> str:
-        self.count += 1
-        if not seen.admissible:
-            return "look"
-        random = generator("random actor", self.seed, self.start, self.count)
-        return seen.admissible[int(random.integers(len(seen.admissible)))]

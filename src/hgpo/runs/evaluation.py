@@ -11,7 +11,7 @@ from typing import Any
 
 from ..config.load import build, load
 from ..config.schema import Config
-from ..config.stage import Stage
+from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, UnknownName
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
@@ -143,7 +143,7 @@ def evaluate(
         import torch
 
         torch.set_num_threads(config.threads)
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     temperature = config.eval.temperature if temperature is None else temperature
     if target.model in SCRIPTED and not Path(target.model).exists():
         engine = "scripted"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from ..errors import EnvironmentFailed
 from ..files import write_text
 from ..play import Episode, Job
 from ..play.policy import Policy
+from ..play.stage import Stage
 from ..seeds import derive
 from .panels import Panel, spread
 from .statistics import over_tasks
-
-if TYPE_CHECKING:
-    from ..config.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> 
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
-        max_steps or stage.agent.max_steps,
+        max_steps or stage.limits.max_steps,
         stage.env.settings,
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..config.schema import EvalConfig
-from ..config.stage import Stage
-from ..learn.distributed import World
+from ..learn.distributed import Processes
 from ..play.policy import Policy
+from ..play.stage import Stage
 from ..policies.engine import Engine
 from .measures import panel_measures
 from .panels import Panel
@@ -19,23 +19,23 @@ from .tracking import Screen
 class Player:
     """Plays with an engine, whichever it is; whoever updates the weights gives them to `engine.load`."""
 
-    def __init__(self, engine: Engine, stage: Stage, world: World, stop: Stop) -> None:
-        self.engine, self.stage, self.world, self.stop = engine, stage, world, stop
+    def __init__(self, engine: Engine, stage: Stage, processes: Processes, stop: Stop) -> None:
+        self.engine, self.stage, self.processes, self.stop = engine, stage, processes, stop
 
     def policy(self, temperature: float) -> Policy:
         """A policy that asks for nothing more when a stop is requested."""
         policy = self.engine.policy(temperature)
         # Several processes must stop at the same place: the end of the iteration.
-        return policy if self.world.size > 1 else StoppablePolicy(policy, self.stop)
+        return policy if self.processes.size > 1 else StoppablePolicy(policy, self.stop)
 
     def evaluate(self, panels: Mapping[str, Panel], settings: EvalConfig, screen: Screen) -> dict[str, float]:
         """Success on every panel, played by the first process and told to all (collective)."""
         values: dict[str, float] = {}
-        if self.world.first:
+        if self.processes.first:
             for split, panel in panels.items():
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
                 result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
                 values |= panel_measures(split, result.episodes[0])
-        shared: dict[str, float] = self.world.gather(values)[0]
+        shared: dict[str, float] = self.processes.gather(values)[0]
         return shared

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..config.schema import Config
-from ..config.stage import Stage
 from ..errors import EnvironmentFailed
-from ..learn.distributed import World
+from ..learn.distributed import Processes
 from ..play import Episode, Job, rows
 from ..play.policy import Policy
+from ..play.stage import Stage
 from ..seeds import derive, generator
 
 
@@ -48,7 +48,7 @@ def roll_out(
     stage: Stage,
     policy: Policy,
     config: Config,
-    world: World,
+    processes: Processes,
     tasks: Sequence[str],
     cursor: int,
     iteration: int,
@@ -70,7 +70,7 @@ def roll_out(
             derive(config.seed, "start", iteration, group),
         )
         for place, (group, task) in enumerate(drawn)
-        if place % world.size == world.rank
+        if place % processes.size == processes.rank
         for index in range(config.rollout.group_size)
     ]
     found = stage.play(policy, jobs, on_episode)
@@ -95,7 +95,7 @@ def roll_out(
         "retries": found.retries,
         "causes": list(found.causes),
     }
-    parts = world.gather(report)
+    parts = processes.gather(report)
     every = np.array([one for part in parts for one in part["episodes"]], dtype=float).reshape(-1, 9)
     if not len(every):
         causes = [cause for part in parts for cause in part["causes"]]
@@ -122,7 +122,7 @@ def roll_out(
         "episode_retries": float(sum(part["retries"] for part in parts)),
     }
     gathered = [row for part in parts for row in part["rows"]]
-    if world.size > 1:
+    if processes.size > 1:
         # The same order as one process would have played them in.
         place = {group: number for number, (group, _) in enumerate(drawn)}
         gathered.sort(key=lambda row: place[row["task"]])

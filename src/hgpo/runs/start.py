@@ -13,7 +13,7 @@ import torch
 
 from ..config.load import as_dict
 from ..config.schema import Config
-from ..config.stage import Stage
+from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
 from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
 from ..learn.kernels import choose_kernels
@@ -21,7 +21,8 @@ from ..models.device import DTYPES
 from ..models.load import check_source, load_model, save_model
 from ..models.tiny import make_tiny, make_tokenizer
 from ..play import Job
-from ..policies.scripted import ActingPolicy, RandomActor, expert
+from ..play.stage import Stage
+from ..policies.scripted import ActingPolicy
 from ..seeds import derive
 from .checkpoint import PARTIAL, replace_folder
 from .tracking import Screen
@@ -50,7 +51,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
             "from: set warm.episodes to 100 or more, or give model=PATH."
         )
     check_source(config.model.path)
-    demonstrations = demonstrate(stage, config, expert(stage), _count(screen, config.warm.episodes))
+    demonstrations = demonstrate(
+        stage, config, lambda: expert(stage.task_source), _count(screen, config.warm.episodes)
+    )
     screen.say(
         f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "
         f"{len(demonstrations.steps)} steps to clone"
@@ -96,7 +99,8 @@ def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    played = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
+    wanderer = ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style)
+    played = stage.play(wanderer, jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])
         for episode in played.episodes

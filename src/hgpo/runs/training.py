@@ -17,12 +17,12 @@ import torch
 
 from ..config.load import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
-from ..config.stage import Stage
+from ..config.stage import open_stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import MUCH, penalty_share
 from ..files import plain
-from ..learn.distributed import World
+from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.objective import find_loss
 from ..learn.selection import train_rows
@@ -73,21 +73,29 @@ def train(
     find_loss(config.update.loss)
     if config.threads:
         torch.set_num_threads(config.threads)
-    world = World(pick_device(config.device))
+    processes = Processes(pick_device(config.device))
     try:
         with out_of_memory_explained(), Stop(max_minutes) as stop:
-            screen = Screen(config.iterations, stream, quiet=quiet or not world.first)
-            return _Run(config, folder, world, stop, screen).go()
+            screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
+            return _Run(config, folder, processes, stop, screen).go()
     finally:
-        world.close()
+        processes.close()
 
 
 class _Run:
     """One run from start (or checkpoint) to end."""
 
-    def __init__(self, config: Config, folder: Path, world: World, stop: Stop, screen: Screen) -> None:
-        self.config, self.folder, self.world, self.stop, self.screen = config, folder, world, stop, screen
-        self.stage = Stage(config.env, config.agent)
+    def __init__(
+        self, config: Config, folder: Path, processes: Processes, stop: Stop, screen: Screen
+    ) -> None:
+        self.config, self.folder, self.processes, self.stop, self.screen = (
+            config,
+            folder,
+            processes,
+            stop,
+            screen,
+        )
+        self.stage = open_stage(config)
         self.estimator = estimator_settings(config)
         self.metrics = Metrics(folder / "metrics.jsonl")
         self.name = experiment_name(config)
@@ -103,13 +111,13 @@ class _Run:
     def go(self) -> dict[str, Any]:
         """The whole run."""
         config = self.config
-        if self.world.first:
+        if self.processes.first:
             self.folder.mkdir(parents=True, exist_ok=True)
             describe(self.folder, self.name, config, self.estimator, self.panels, len(self.tasks))
-        self.world.barrier()
+        self.processes.barrier()
         state = self._set_up()
         trackers = Trackers(
-            config.track if self.world.first else replace(config.track, tensorboard=False, wandb=""),
+            config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,
             self.name,
             as_dict(config),
@@ -127,11 +135,11 @@ class _Run:
             "seconds": state.seconds,
             "best_iteration": state.best_iteration,
         }
-        if self.world.first:
+        if self.processes.first:
             checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(config))
             result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
         # Leave together: a process that tears its connections down early can bring the others down.
-        self.world.barrier()
+        self.processes.barrier()
         return result
 
     def _set_up(self) -> TrainState:
@@ -140,27 +148,27 @@ class _Run:
         source = config.model.path
         if makes_start(config):
             folder = start_folder(self.folder)
-            if self.world.first:
-                prepare(config, self.stage, folder, self.world.device, self.screen)
-            self.world.barrier()
+            if self.processes.first:
+                prepare(config, self.stage, folder, self.processes.device, self.screen)
+            self.processes.barrier()
             source = str(folder)
-        model, self.tokenizer = load_model(source, config.model, self.world.device)
-        self.learner = Learner(model, config, self.world, self.tokenizer.eos_token_id)
+        model, self.tokenizer = load_model(source, config.model, self.processes.device)
+        self.learner = Learner(model, config, self.processes, self.tokenizer.eos_token_id)
         state = TrainState(0, 0, 0)
         saved = checkpoint.list_checkpoints(self.folder)
         if saved:
             state, tensors = checkpoint.load(saved[-1])
             self.learner.restore(tensors, state.updates)
             self.screen.say(f"resuming after iteration {state.iteration}")
-        if self.world.first:
+        if self.processes.first:
             self.metrics.rewind(state.iteration if saved else -1)
         self.before = state.seconds
         played = Source(config, self.stage, source, self.learner.actor, self.tokenizer)
         engine = open_engine(config.rollout.engine, played)
-        self.player = Player(engine, self.stage, self.world, self.stop)
+        self.player = Player(engine, self.stage, self.processes, self.stop)
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
-            f"{self.name}: {count / 1e6:.2f}M parameters on {self.world.device}, {len(self.tasks)} training tasks, "
+            f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
         return state
@@ -175,10 +183,10 @@ class _Run:
             self._record(row, trackers)
             self._save(state)
         while state.iteration < config.iterations:
-            if self.world.any(self.stop.requested):
+            if self.processes.any(self.stop.requested):
                 self._save_if_new(state)
                 return state, "interrupted"
-            if self.world.any(self.stop.out_of_time(pace)):
+            if self.processes.any(self.stop.out_of_time(pace)):
                 self._save_if_new(state)
                 return state, "out of time"
             start = time.monotonic()
@@ -214,10 +222,10 @@ class _Run:
 
         def played(_: Any) -> None:
             done[0] += 1
-            total = config.rollout.tasks * config.rollout.group_size // self.world.size
+            total = config.rollout.tasks * config.rollout.group_size // self.processes.size
             self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
 
-        found = roll_out(self.stage, policy, config, self.world, self.tasks, state.cursor, number, played)
+        found = roll_out(self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played)
         sampled = engine.counters - before
         phases.end("rollout")
         batch = StepBatch.from_rows(found.rows)
@@ -233,12 +241,12 @@ class _Run:
                 losses = self.learner.update(rows, config.seed * 1_000_003 + number)
             except NotFinite as error:
                 path = self.folder / "not_finite.jsonl.gz"
-                if self.world.first:
+                if self.processes.first:
                     batch.with_columns(advantage=result.advantages).write(path)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
             engine.load(self.learner.actor)
         phases.end("update")
-        if self.world.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
+        if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             write_rollouts(
                 self.folder,
                 batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
@@ -287,7 +295,7 @@ class _Run:
 
     def _save(self, state: TrainState) -> None:
         tensors = self.learner.state()
-        if self.world.first:
+        if self.processes.first:
             checkpoint.save(
                 self.folder,
                 state,
@@ -297,7 +305,7 @@ class _Run:
                 as_dict(self.config),
                 self.config.keep,
             )
-        self.world.barrier()
+        self.processes.barrier()
 
     def _save_if_new(self, state: TrainState) -> None:
         saved = checkpoint.list_checkpoints(self.folder)
@@ -305,7 +313,7 @@ class _Run:
             self._save(state)
 
     def _record(self, row: dict[str, Any], trackers: Trackers) -> None:
-        if self.world.first:
+        if self.processes.first:
             self.metrics.append(row)
             trackers.log(row)
         if "success" in row:

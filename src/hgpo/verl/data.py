@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..config.schema import Config
-from ..config.stage import Stage
+from ..config.stage import open_stage
 from ..errors import BadSetting, MissingExtra
 from ..files import atomic_path
+from ..play.stage import Stage
 from ..runs.play import make_panel
 from ..runs.rollout import draw_tasks
 from ..seeds import derive
@@ -75,7 +76,7 @@ def _row(
 
 def write_data(config: Config, folder: Path) -> Dataset:
     """Write `train.parquet` and one `validation-SPLIT.parquet` per evaluated split into `folder`."""
-    stage = Stage(config.env, config.agent)
+    stage = open_stage(config)
     folder.mkdir(parents=True, exist_ok=True)
     train = train_rows(config, stage)
     _write(train, folder / "train.parquet")

@@ -122,7 +122,7 @@ def cpu_overrides(processes: int) -> list[str]:
 def _model(config: Config, run: Path) -> None:
     """A tiny random model whose tokenizer knows the environment's words; warm-started only where asked for."""
     from ..config.load import as_dict
-    from ..config.stage import Stage
+    from ..config.stage import open_stage
     from ..models.load import save_model
     from ..models.tiny import make_tiny, make_tokenizer
     from ..runs.checkpoint import PARTIAL, replace_folder
@@ -134,7 +134,7 @@ def _model(config: Config, run: Path) -> None:
     if config.warm.episodes:
         make_start(config, run)
         return
-    stage = Stage(isolated(config.env), config.agent)
+    stage = open_stage(isolated(config))
     tokenizer = make_tokenizer(wander(stage, config, 8), config.model.tokenizer, config.model.vocabulary)
     stage.close()
     positions = config.agent.max_prompt_tokens + config.agent.max_response_tokens

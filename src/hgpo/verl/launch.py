@@ -117,13 +117,13 @@ def launch(
 
 def make_start(config: Config, run: Path) -> None:
     """The local trainer's warm start, where the settings ask for one."""
-    from ..config.stage import Stage
+    from ..config.stage import open_stage
     from ..models.device import pick_device
     from ..runs.start import makes_start, prepare, start_folder
     from ..runs.tracking import Screen
 
     if makes_start(config):
-        stage = Stage(isolated(config.env), config.agent)
+        stage = open_stage(isolated(config))
         prepare(config, stage, start_folder(run), pick_device(config.device), Screen(config.iterations))
         stage.close()
 

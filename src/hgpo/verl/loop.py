@@ -18,9 +18,8 @@ from ..errors import BadSetting, EnvironmentFailed
 from ..play import Episode, Job, rows
 from ..seeds import derive
 from .names import AGENT, CPU_ROLLOUT
-from .play import stage
+from .play import worker_stage
 from .policy import ServerPolicy
-from .settings import read
 
 RECORD = "hgpo"
 """Key of our record in `extra_fields`."""
@@ -45,31 +44,32 @@ class HgpoAgentLoop(AgentLoopBase):  # type: ignore[misc]
         Raises:
             EnvironmentFailed: the environment failed too often; verl then counts the row's group as failed.
         """
-        config = read(self.config)
+        worker = worker_stage(self.config)
+        config = worker.config
         row, job = row_of(kwargs), make_job(config, kwargs)
         rollout = self.rollout_config
         policy = ServerPolicy(
             self.server_manager,
-            self.tokenizer,
+            worker.encoder(self.tokenizer),
             sampling_params,
             max_new_tokens=config.agent.max_response_tokens,
             session=f"{kwargs['uid']}-{kwargs['session_id']}",
             seeded=rollout.name == CPU_ROLLOUT or (rollout.full_determinism and rollout.name == "vllm"),
         )
-        ground = stage(config, rollout.agent.num_workers)
         longest = config.eval.max_steps if row["purpose"] == "eval" else 0
-        found = await ground.rollout(policy, job, longest)
-        if not found.episodes:
-            cause = found.causes[-1] if found.causes else "no cause given"
+        collection = await worker.rollout(policy, job, longest)
+        if not collection.episodes:
+            cause = collection.causes[-1] if collection.causes else "no cause given"
             # A tag on the group reaches the trainer, which counts and names it; the worker's log does not.
-            async with ground.telling:
+            async with worker.tags:
                 await tq.async_kv_put(
                     key=kwargs["uid"],
                     partition_id="train" if row["purpose"] == "train" else "val",
-                    tag={CAUSE: cause, f"{FAILED}{kwargs['session_id']}": found.failures},
+                    tag={CAUSE: cause, f"{FAILED}{kwargs['session_id']}": collection.failures},
                 )
             raise EnvironmentFailed(cause)
-        return outputs(found.episodes[0], policy, config, found.failures, self.tokenizer.eos_token_id)
+        (episode,) = collection.episodes
+        return outputs(episode, policy, config, collection.failures, self.tokenizer.eos_token_id)
 
 
 def row_of(kwargs: dict[str, Any]) -> dict[str, Any]:

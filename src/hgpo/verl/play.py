@@ -7,27 +7,29 @@ whatever `env.execution` says: an engine that crashes must not take a rollout wo
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..config.load import as_dict
-from ..config.schema import Config, EnvConfig
-from ..config.stage import Stage
+from ..config.schema import Config
+from ..config.stage import open_stage
 from ..envs.registry import BUILT_IN
 from ..errors import EnvironmentFailed
-from ..play import Collection, Job, Slots, WindowMemory, collect
+from ..play import Collection, Job, Slots
 from ..play.policy import Policy
+from ..policies.encoding import PromptEncoder
+from .settings import read
 
 THREADS, PROCESSES = 64, 8
 """Live environments of one worker when `env.workers` does not say: in threads, in processes."""
 
 
-def isolated(env: EnvConfig) -> EnvConfig:
-    """The settings of an environment under verl: whatever is not ours in processes of its own."""
-    return env if env.name in BUILT_IN else replace(env, execution="process")
+def isolated(config: Config) -> Config:
+    """The settings of a run under verl: an environment that is not ours gets processes of its own."""
+    if config.env.name in BUILT_IN:
+        return config
+    return replace(config, env=replace(config.env, execution="process"))
 
 
 class TimedSlots(Slots):
@@ -47,41 +49,46 @@ class TimedSlots(Slots):
             ) from None
 
 
-class WorkerStage(Stage):
+class WorkerStage:
     """Plays one rollout at a time for as many coroutines as ask, in one rollout worker."""
 
     def __init__(self, config: Config, workers: int) -> None:
-        env = isolated(config.env)
-        super().__init__(env, config.agent)
-        default = PROCESSES if self.blocking else THREADS
-        limit = math.ceil(env.workers / workers) if env.workers else default
-        self.room = TimedSlots(
-            self._make, limit, max_reuse=env.max_reuse, timeout=None if self.blocking else env.step_timeout
+        self.config = config
+        self.stage = open_stage(isolated(config))
+        env = self.stage.env
+        limit = PROCESSES if self.stage.blocking else THREADS
+        if env.workers:
+            limit = math.ceil(env.workers / workers)
+        self.slots = TimedSlots(
+            env.start,
+            limit,
+            max_reuse=env.max_reuse,
+            timeout=None if self.stage.blocking else config.env.step_timeout,
         )
         self.gate = asyncio.Semaphore(limit)
-        self.telling = asyncio.Lock()
+        self.tags = asyncio.Lock()
         """Held while a group's tags are changed: TransferQueue merges tags by reading and writing them."""
+        self._encoder: PromptEncoder | None = None
 
     async def rollout(self, policy: Policy, job: Job, max_steps: int = 0) -> Collection:
-        """Play one job, as `play` would; what the environment does to it is in the result."""
+        """Play one job, as `Stage.play` would; how often its environment failed is in the result."""
         async with self.gate:
-            return await collect(
-                [job],
-                self.room,
-                policy,
-                lambda: WindowMemory(self.agent.history_length),
-                style=self.style,
-                limits=self.within(max_steps),
-                attempts=self.env.attempts,
-            )
+            return await self.stage.collect(policy, [job], self.slots, max_steps=max_steps)
+
+    def encoder(self, tokenizer: Any) -> PromptEncoder:
+        """The encoder of the worker's tokenizer: its chat template is rendered once, not once per rollout."""
+        if self._encoder is None or self._encoder.tokenizer is not tokenizer:
+            self._encoder = PromptEncoder(tokenizer)
+        return self._encoder
 
 
-_stages: dict[str, WorkerStage] = {}
+_stages: dict[int, tuple[Any, WorkerStage]] = {}
+"""By the identity of verl's config: that config, which keeps its identity from being used again, and its stage."""
 
 
-def stage(config: Config, workers: int) -> WorkerStage:
-    """This process's stage for a config; made once, because agent loops are made anew for every rollout."""
-    key = json.dumps([as_dict(config), workers], sort_keys=True)
-    if key not in _stages:
-        _stages[key] = WorkerStage(config, workers)
-    return _stages[key]
+def worker_stage(config: Any) -> WorkerStage:
+    """This process's stage for verl's config; made once, because agent loops are made anew for every rollout."""
+    if id(config) not in _stages:
+        workers = config.actor_rollout_ref.rollout.agent.num_workers
+        _stages[id(config)] = (config, WorkerStage(read(config), workers))
+    return _stages[id(config)][1]

@@ -14,7 +14,7 @@ class ServerPolicy:
 
     Args:
         servers: verl's client of the rollout servers (`generate(request_id, prompt_ids=, sampling_params=)`).
-        tokenizer: the tokenizer of the model.
+        encoder: encodes prompts for the model's tokenizer.
         sampling: verl's sampling parameters (temperature, top_p, ...).
         max_new_tokens: longest reply.
         session: name under which the servers know this rollout.
@@ -24,14 +24,14 @@ class ServerPolicy:
     def __init__(
         self,
         servers: Any,
-        tokenizer: Any,
+        encoder: PromptEncoder,
         sampling: Mapping[str, Any],
         *,
         max_new_tokens: int,
         session: str,
         seeded: bool,
     ) -> None:
-        self.servers, self.tokenizer, self.encoder = servers, tokenizer, PromptEncoder(tokenizer)
+        self.servers, self.encoder = servers, encoder
         self.sampling = {**sampling, "max_tokens": max_new_tokens}
         self.max_new_tokens, self.session, self.seeded = max_new_tokens, session, seeded
         self.fields: dict[int, dict[str, Any]] = {}
@@ -52,7 +52,7 @@ class ServerPolicy:
         self.fields[request.step] = dict(output.extra_fields)
         ids = list(output.token_ids)
         return Reply(
-            self.tokenizer.decode(ids, skip_special_tokens=True),
+            self.encoder.tokenizer.decode(ids, skip_special_tokens=True),
             ids,
             list(output.log_probs) if output.log_probs is not None else [],
             truncated=len(ids) >= self.max_new_tokens,
