@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import os
 import typing
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -88,15 +87,6 @@ def build(tree: Mapping[str, Any]) -> Config:
 def as_dict(config: Config) -> dict[str, Any]:
     """The config as plain JSON values; `build` reads it back."""
     return typing.cast("dict[str, Any]", json.loads(json.dumps(dataclasses.asdict(config))))
-
-
-def read_config(path: str | os.PathLike[str]) -> Config:
-    """The config stored in a run's `config.json`."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return build(content["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{path} is not the config.json of a run: {error}.") from error
 
 
 def check(config: Config) -> None:

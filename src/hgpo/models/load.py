@@ -15,9 +15,6 @@ from .device import DTYPES, check_dtype
 from .lora import ADAPTERS, base_of, merge_into, merged
 from .packages import MODELS
 
-SETTINGS = "hgpo.json"
-"""Beside a model's weights: the settings it was trained with, so that evaluation knows K and the prompts."""
-
 
 def check_source(path: str) -> None:
     """Complain about a model that is not there, before anything is played or written for it.
@@ -85,9 +82,7 @@ def load_tokenizer(path: str) -> Any:
     return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
 
-def save_model(
-    model: Any, tokenizer: Any, folder: Path, settings: dict[str, Any], *, merge: bool = True
-) -> None:
+def save_model(model: Any, tokenizer: Any, folder: Path, *, merge: bool = True) -> None:
     """Write Hugging Face format: safetensors weights, config, tokenizer.
 
     Adapters are merged into a copy; without `merge` they are written alone (PEFT's format), which is a small
@@ -97,7 +92,6 @@ def save_model(
     model = merged(model) if merge else model
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    (folder / SETTINGS).write_text(json.dumps({"config": settings}, indent=1) + "\n", encoding="utf-8")
 
 
 def hide_progress_bars() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +23,8 @@ from ..play import Job
 from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive
-from .checkpoint import PARTIAL, replace_folder
+from .folder import write_model
 from .tracking import Screen
-
-
-def start_folder(run: Path) -> Path:
-    """Where a run keeps the policy it started from, when it made one."""
-    return run / "start"
 
 
 def makes_start(config: Config) -> bool:
@@ -66,10 +60,8 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         loss = latest if math.isfinite(latest) else loss
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
-    partial = folder.with_name(f"{PARTIAL}{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
-    replace_folder(partial, folder)
+    rounded = model.to(DTYPES[config.model.dtype])
+    write_model(folder, lambda partial: save_model(rounded, tokenizer, partial), as_dict(config))
     return folder
 
 
