@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from hgpo import StepBatch
 from hgpo.envs import Observation, Transition
 from hgpo.errors import BadSetting, EnvironmentFailed
-from hgpo.play import Job, Limits, Slots, WindowMemory, collect, rows, run_episode, style
+from hgpo.play import Job, Limits, Slots, WindowMemory, collect, record, run_episode, style
 from hgpo.play.policy import Reply, Request
 from hgpo.policies.scripted import ActingPolicy
 
@@ -52,7 +51,7 @@ def test_records_what_was_seen_sampled_and_done() -> None:
     assert last.observation == first.next_observation
     assert first.prompt_ids == tuple(asyncio.run(policy.encode(first.prompt)))
     assert first.action in last.prompt, "the history shows what was done"
-    batch = StepBatch.from_rows(rows([episode]))
+    batch = record([episode])
     assert list(batch["response_ids"][0]) == [7, 8]
     assert batch["done"].tolist() == [False, True]
 

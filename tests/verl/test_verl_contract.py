@@ -206,7 +206,7 @@ def test_the_loop_returns_one_output_per_step(tokenizer, tmp_path):
     assert [output.reward_score for output in found[:-1]] == [None] * (len(found) - 1)
     rewards = [output.extra_fields["hgpo"]["reward"] for output in found]
     assert found[-1].reward_score == pytest.approx(sum(rewards))
-    assert set(found[-1].extra_fields["reward_extra_info"]) == {"success", "score", "steps"}
+    assert set(found[-1].extra_fields["reward_extra_info"]) == {"success", "return", "score", "steps"}
     assert found[1].extra_fields["hgpo"]["outcome"] == "malformed"
     # All requests of a rollout go to one server, with our limit on the reply.
     assert len({request for request, _, _ in servers.asked}) == 1

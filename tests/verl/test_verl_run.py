@@ -175,7 +175,7 @@ def test_the_first_iteration_is_the_local_trainers(one):
     policy = engine.policy(1.0)
     stage = open_stage(config)
     tasks = stage.tasks(config.env.split, config.env.tasks)
-    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).rows)
+    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).batch.rows())
     there = by_step(row for row in StepBatch.read(run / "rows.parquet").rows() if row["iteration"] == 1)
     assert local.keys() == there.keys()
     for key, row in local.items():

@@ -5,11 +5,14 @@ from .actions import ParsedAction, parse
 from .collect import Collection, Job, Slots, collect
 from .episode import Episode, Limits, Step, run_episode
 from .memory import Memory, WindowMemory
+from .metrics import episode_metrics
 from .prompts import PromptStyle, style
-from .record import rows
+from .record import record
+from .stage import Environments, Stage
 
 __all__ = [
     "Collection",
+    "Environments",
     "Episode",
     "Job",
     "Limits",
@@ -18,11 +21,13 @@ __all__ = [
     "PromptStyle",
     "Situation",
     "Slots",
+    "Stage",
     "Step",
     "WindowMemory",
     "collect",
+    "episode_metrics",
     "parse",
-    "rows",
+    "record",
     "run_episode",
     "style",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ..config.schema import EvalConfig
 from ..learn.distributed import Processes
+from ..play.metrics import panel_metrics
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..policies.engine import Engine
-from .measures import panel_measures
 from .panels import Panel
 from .play import run_panel
 from .stopping import Stop, StoppablePolicy
@@ -36,6 +36,6 @@ class Player:
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
                 result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
-                values |= panel_measures(split, result.episodes[0])
-        shared: dict[str, float] = self.processes.gather(values)[0]
-        return shared
+                measured = panel_metrics(result.episodes[0])
+                values |= {f"eval/{split}/{name}": value for name, value in measured.items()}
+        return self.processes.gather(values)[0]
