@@ -22,7 +22,6 @@ NEEDS_TORCH = (
     "models.load",
     "models.tiny",
     "policies.hf",
-    "runs.measures",
     "runs.player",
     "runs.start",
     "runs.training",
