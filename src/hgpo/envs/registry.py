@@ -16,8 +16,10 @@ from typing import Any
 
 from ..errors import UnknownName
 from .contract import TextEnv
+from .prompt import PromptWords
 
-# Name -> "module:factory", imported when first made so that no environment costs anything unused.
+# Name -> "module:factory", imported when first made so that no environment costs anything unused. The module
+# `prompt` beside it has the words of its prompts.
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.household.alfworld:alfworld",
     "household": "hgpo.envs.household.env:HouseholdEnv",
@@ -57,6 +59,19 @@ def make(name: str, **settings: Any) -> TextEnv:
     raise UnknownName(
         "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
     )
+
+
+def prompts() -> list[str]:
+    """The folders of built-in environments: each brings a prompt of that name."""
+    return sorted({path.split(".")[2] for path in BUILT_IN.values()})
+
+
+def prompt(folder: str) -> PromptWords:
+    """The words of the prompt that a folder of environments brings."""
+    if folder not in prompts():
+        raise UnknownName("prompt", folder, prompts())
+    words: PromptWords = importlib.import_module(f"{__package__}.{folder}.prompt").PROMPT
+    return words
 
 
 def _call(name: str, factory: Callable[..., TextEnv], settings: dict[str, Any]) -> TextEnv:

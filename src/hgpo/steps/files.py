@@ -27,7 +27,7 @@ from ..files import atomic_path
 from ..progress import Progress
 from ..version import __version__
 from .batch import CHUNK, ColumnBuilder, StepBatch
-from .columns import Categorical, Encoder, object_array
+from .columns import Categorical, Encoder, Ragged, object_array
 from .values import TEXT
 
 SCHEMA_VERSION = 1
@@ -311,6 +311,10 @@ def _to_arrow(arrow: Any, name: str, batch: StepBatch) -> Any:
                 arrow.string()
             )
         plain = column.decode().tolist()
+    elif isinstance(column, Ragged):
+        return arrow.ListArray.from_arrays(
+            arrow.array(column.offsets.astype(np.int32)), arrow.array(column.values)
+        )
     elif column.dtype == object:
         plain = column.tolist()
     else:

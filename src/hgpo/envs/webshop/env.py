@@ -168,7 +168,8 @@ class WebShop:
         goal = self.goals[self._index(task)]
         page = pages.search_page(str(goal["instruction_text"]))
         self._session = Session(task, goal, page)
-        return Observation(page.text, page.admissible(), self._info(page))
+        info = {**self._info(page), "goal": self._session.instruction.strip()}
+        return Observation(page.text, page.admissible(), info)
 
     def _info(self, page: pages.Page) -> dict[str, Any]:
         return {"available": page.available(), "tagger": self.tagger_name}
@@ -220,14 +221,14 @@ class WebShop:
 
     def _results(self, session: Session, keywords: list[str], number: int) -> None:
         """Go to a page of results."""
-        found = self._found(session, keywords)
+        results = self._search(session, keywords)
         session.keywords, session.number = keywords, number
         session.position, session.options = None, {}
-        shown = found[(number - 1) * self.window : number * self.window]
+        shown = results[(number - 1) * self.window : number * self.window]
         products = [(position, self.catalogue.product(position)) for position in shown]
-        session.page = pages.results_page(session.instruction, products, number, len(found))
+        session.page = pages.results_page(session.instruction, products, number, len(results))
 
-    def _found(self, session: Session, keywords: list[str]) -> Sequence[int]:
+    def _search(self, session: Session, keywords: list[str]) -> Sequence[int]:
         """The products for a query; the original's special queries list a sample, a category or a query."""
         if keywords[0] == "<r>":
             count = len(self.catalogue)

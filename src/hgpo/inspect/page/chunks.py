@@ -18,7 +18,7 @@ import numpy as np
 
 from ...estimators.explain import Term
 from ...progress import Progress
-from ...steps.columns import Categorical, FloatArray, IntArray
+from ...steps.columns import Categorical, FloatArray, IntArray, Ragged
 from ..analysis import Analysis
 from ..text import as_text, named
 
@@ -223,7 +223,8 @@ def _codes(column: Any, rows: IntArray, code: Callable[[Any], int]) -> list[int]
         used, inverse = np.unique(column.codes[rows], return_inverse=True)
         known = np.array([code(value) for value in column.values[used]], dtype=np.int64)
         return known[inverse].tolist()  # type: ignore[no-any-return]
-    return [code(value) for value in column[rows].tolist()]
+    values = column.take(rows).decode() if isinstance(column, Ragged) else column[rows]
+    return [code(value) for value in values.tolist()]
 
 
 def _said(value: Any, limit: int) -> str | None:
