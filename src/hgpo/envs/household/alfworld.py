@@ -152,7 +152,7 @@ class AlfworldEnv(HouseEnv):
         return self.set.tasks(split)
 
     def house(self, task: str) -> House:
-        """The house of a game; kept while any environment of the process uses it or did so lately."""
+        """The house of a game; kept while any environment of the process uses it or used it recently."""
         games = self.set.games
         house = games.houses.get(task)
         if house is None:
