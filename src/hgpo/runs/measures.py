@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from ..learn.selection import distinct_prompt_share
-from ..policies.hf.policy import Counters
+from ..policies.engine import Counters
 from ..steps.batch import StepBatch
 
 
