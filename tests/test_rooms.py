@@ -24,12 +24,10 @@ NEEDS_TORCH = (
     "runs.checkpoint",
     "runs.measures",
     "runs.player",
-    "runs.rollout",
     "runs.start",
     "runs.stopping",
     "runs.training",
     "verl.cpu",
-    "verl.data",
     "verl.dryrun",
     "verl.launch",
 )
