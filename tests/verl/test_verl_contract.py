@@ -259,22 +259,22 @@ def test_a_failing_environment_is_retried_then_named(tokenizer, tmp_path, monkey
 
 
 def test_an_environment_that_hangs_in_a_thread_gives_the_episode_up():
-    from hgpo.verl.play import TimedSlots
+    from hgpo.verl.play import TimedPool
 
     released = threading.Event()
-    slots = TimedSlots(lambda: None, 2, max_reuse=0, timeout=0.2)
+    pool = TimedPool(lambda: None, 2, max_reuse=0, timeout=0.2)
 
     async def call():
         began = time.monotonic()
         with pytest.raises(EnvironmentFailed, match=r"within 0\.2 s"):
-            await slots.call(lambda: released.wait(20))
+            await pool.call(lambda: released.wait(20))
         return time.monotonic() - began
 
     try:
         assert asyncio.run(asyncio.wait_for(call(), 10)) < 5
     finally:
         released.set()
-        slots.close()
+        pool.close()
 
 
 def test_only_our_own_environments_share_the_workers_process():

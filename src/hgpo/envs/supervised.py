@@ -11,7 +11,6 @@ are JSON lines; nothing is unpickled.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import select
@@ -296,8 +295,8 @@ class _Worker:
 
 def _user_error(kind: str, text: str) -> HgpoError:
     """The worker's error as the same class here, with its message."""
-    found = getattr(importlib.import_module(errors.__name__), kind, HgpoError)
-    usable = isinstance(found, type) and issubclass(found, HgpoError)
-    error: HgpoError = (found if usable else HgpoError).__new__(found if usable else HgpoError)
+    named = getattr(errors, kind, HgpoError)
+    cls = named if isinstance(named, type) and issubclass(named, HgpoError) else HgpoError
+    error: HgpoError = cls.__new__(cls)
     Exception.__init__(error, text)
     return error

@@ -2,7 +2,7 @@
 
 from ..envs.prompt import Situation
 from .actions import ParsedAction, parse
-from .collect import Collection, Job, Slots, collect
+from .collect import Collection, Job, collect
 from .episode import Episode, Limits, Step, run_episode
 from .memory import Memory, WindowMemory
 from .metrics import episode_metrics
@@ -20,7 +20,6 @@ __all__ = [
     "ParsedAction",
     "PromptStyle",
     "Situation",
-    "Slots",
     "Stage",
     "Step",
     "WindowMemory",

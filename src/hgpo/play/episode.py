@@ -21,7 +21,6 @@ from .policy import Policy, Reply, Request
 from .prompts import PromptStyle, shrink
 
 T = TypeVar("T")
-Call = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 @dataclass(frozen=True)

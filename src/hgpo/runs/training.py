@@ -20,7 +20,7 @@ from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
-from ..estimators.penalty import MUCH, penalty_share
+from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
@@ -263,8 +263,8 @@ class _Run:
 
     def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""
-        share = penalty_share(self.config.estimator.name, computed)
-        if share > MUCH and not self.warned:
+        share = penalty_share(computed)
+        if share > HIGH_PENALTY_SHARE and not self.warned:
             self.warned = True
             self.screen.say(
                 f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
