@@ -21,15 +21,12 @@ NEEDS_TORCH = (
     "models.load",
     "policies.hf",
     "policies.vllm",
-    "runs.checkpoint",
     "runs.measures",
     "runs.player",
     "runs.start",
     "runs.stopping",
     "runs.training",
     "verl.cpu",
-    "verl.dryrun",
-    "verl.launch",
 )
 NEEDS_VERL = ("verl.buffer", "verl.loop", "verl.plugin", "verl.trainer")
 NEEDS_RAPIDFUZZ = ("envs.webshop.env", "envs.webshop.generated", "envs.webshop.reward")
