@@ -62,7 +62,7 @@ class SupervisedEnv:
         step_timeout: seconds for one step.
         reset_timeout: seconds for starting the worker, for a reset and for listing tasks.
         attempts: how often a call is tried in all.
-        recycle_after: replace the worker after so many episodes (0: never), for engines that leak memory.
+        recycle_after: replace the worker after this many episodes (0: never), for engines that leak memory.
         python: interpreter of the worker, for engines that live in an environment of their own.
     """
 

@@ -54,7 +54,7 @@ class Game:
 
 
 class HouseCache:
-    """The houses used lately, shared by all environments of a process."""
+    """The houses used recently, shared by all environments of a process."""
 
     def __init__(self, size: int = 1024) -> None:
         self.size = size

@@ -59,7 +59,7 @@ class Size:
     max_steps: int
     """The usual step limit."""
     spares: int
-    """At most so many further objects of the goal's type."""
+    """At most this many further objects of the goal's type."""
     shared_places: float
     """How often a drawer, cabinet or burner stands where the one before it does."""
     rooms: int

@@ -114,14 +114,14 @@ SINGLE = {0x200D: "Z", 0xFE0F: "U", ord("#"): "#", ord("*"): "#"}
 
 def spans(text: str) -> list[tuple[int, int]]:
     """The (first, last) code points of an encoded list of ranges."""
-    spans = []
+    pairs = []
     end = 0
     for part in text.split():
         gap, _, more = part.partition(".")
         start = end + int(gap, 36)
         end = start + (int(more, 36) if more else 0)
-        spans.append((start, end))
-    return spans
+        pairs.append((start, end))
+    return pairs
 
 
 class ClassTable(dict[int, str]):
