@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.config.load import estimator_settings, read_config
+from hgpo.config import estimator_settings, read_config
 
 pytest.importorskip("verl")
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(1500)]

@@ -1,8 +1,9 @@
 """Train an agent: hgpo train PRESET key=value ... --run FOLDER.
 
 Presets are shipped with the package (`--list` names them); a path that ends in .toml works too. Settings are
-`key=value` with dots for sections, for example `estimator=gigpo rollout.tasks=4 update.lr=1e-5`. The published
-names work at the top: mode, weight_type, length_weight_alpha, base_group, history_length, group_size.
+`key=value` with dots for sections, for example `estimator=gigpo rollout.tasks=4 update.lr=1e-5`; `--settings` explains
+every one. The published names work at the top: mode, weight_type, length_weight_alpha, base_group, history_length,
+group_size.
 
 The run folder gets config.json, metrics.jsonl, rollouts/, checkpoints/, model/, results.json and curves.png.
 Ctrl-C saves and stops; `hgpo train --resume --run FOLDER` goes on as if nothing had happened.
@@ -14,12 +15,18 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._options import add_words, split_preset
+
+if TYPE_CHECKING:
+    from ..config import Config
+
+DEFAULT = "quickstart"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="PRESET|key=value", help="a preset (default: quickstart), then settings"
-    )
+    add_words(parser, DEFAULT)
     # Two names: torchrun cannot pass on an option that starts one of its own (--run-path).
     parser.add_argument(
         "--run",
@@ -33,20 +40,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop in time; the run can be resumed")
     parser.add_argument("--list", action="store_true", help="list the presets and stop")
-    parser.add_argument("--show", action="store_true", help="print the resolved settings and stop")
+    parser.add_argument(
+        "--settings",
+        dest="explain",
+        action="store_true",
+        help="explain every setting with its value in the preset (without one: the defaults) and stop",
+    )
+    parser.add_argument("--show", action="store_true", help="print the resolved settings as JSON and stop")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..config.load import as_dict, load, preset_names
+    from ..config import as_dict, experiment_name, load
     from ..errors import BadSetting
 
     if args.list:
-        print("\n".join(preset_names()))
+        print(preset_list())
         return 0
-    words = list(args.words)
-    preset = words.pop(0) if words and "=" not in words[0] else None
+    preset, words = split_preset(args.words)
+    if args.explain:
+        print(explained(preset, words))
+        return 0
     folder = args.folder or args.resume or None
     resume = args.resume is not None
     if resume and folder is None:
@@ -55,15 +70,13 @@ def run(args: argparse.Namespace) -> int:
     if resume and stored is not None and stored.is_file():
         config = _resumed(stored, words)
     else:
-        config = load(preset or "quickstart", words)
+        config = load(preset or DEFAULT, words)
     if args.show:
         print(json.dumps(as_dict(config), indent=1))
         return 0
     if folder is None:
         base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
-        from ..config.schema import experiment_name
-
-        folder = str(base / (preset or "quickstart") / f"{experiment_name(config)}_seed{config.seed}")
+        folder = str(base / (preset or DEFAULT) / f"{experiment_name(config)}_seed{config.seed}")
     from ..runs.training import train
 
     result = train(config, folder, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
@@ -72,11 +85,27 @@ def run(args: argparse.Namespace) -> int:
     return 130 if result["ended"] == "interrupted" else 0
 
 
-def _resumed(stored: Path, words: list[str]):  # type: ignore[no-untyped-def]
+def preset_list() -> str:
+    """The presets, a sentence each."""
+    from ..config import preset_description, preset_names
+
+    width = max(map(len, preset_names()))
+    return "\n".join(f"{name:<{width}}  {preset_description(name)}" for name in preset_names())
+
+
+def explained(preset: str | None, words: list[str]) -> str:
+    """Every setting of a preset, explained."""
+    from ..config import describe_settings, load, preset_description
+
+    title = f"{preset}: {preset_description(preset)}" if preset else "The defaults of all settings."
+    return describe_settings(load(preset, words), title)
+
+
+def _resumed(stored: Path, words: list[str]) -> Config:
     """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
-    from ..config.load import apply, as_dict, build, read_config
+    from ..config import apply, as_dict, build, read_config
     from ..errors import BadSetting
 
     config = read_config(stored)

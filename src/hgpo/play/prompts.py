@@ -49,7 +49,7 @@ class PromptStyle:
         """The prompt text."""
         if not self.show_admissible:
             situation = replace(situation, admissible=())
-        return _STYLES[self.name](situation, self)
+        return STYLES[self.name](situation, self)
 
     def reply(self, action: str) -> str:
         """A reply of the asked form that takes `action`: what a scripted policy says, and what is cloned."""
@@ -63,8 +63,8 @@ def style(
     name: str, *, tags: bool | None = None, reasoning: bool = False, show_admissible: bool | None = None
 ) -> PromptStyle:
     """The style called `name`; `compact` asks for a bare action and lists no commands unless told to."""
-    if name not in _STYLES:
-        raise UnknownName("prompt style", name, _STYLES)
+    if name not in STYLES:
+        raise UnknownName("prompt style", name, STYLES)
     bare = name == "compact"
     return PromptStyle(
         name,
@@ -202,7 +202,7 @@ def _bare(observation: str) -> str:
     return " ".join(_BANNER.sub(" ", _page(observation)).replace("[SEP]", "|").split())
 
 
-_STYLES: dict[str, Callable[[Situation, PromptStyle], str]] = {
+STYLES: dict[str, Callable[[Situation, PromptStyle], str]] = {
     "household": _household,
     "webshop": _webshop,
     "generic": _generic,

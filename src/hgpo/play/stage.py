@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..envs.contract import TextEnv
-from ..envs.worker import build
+from ..envs.registry import make
 from ..errors import BadSetting, UnknownName
 from .collect import Collection, Job, Slots, collect
 from .episode import Episode, Limits
@@ -38,7 +38,7 @@ class Environments:
 
     def make(self) -> TextEnv:
         """A copy in this process."""
-        return build(self.name, self.settings)
+        return make(self.name, **self.settings)
 
     def start(self) -> TextEnv:
         """A copy to play in: in this process, or supervised."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config.load import as_dict, estimator_settings, read_config
+from ..config import as_dict, estimator_settings, read_config
 from ..config.schema import Config, experiment_name
 from ..errors import BadFile, BadSetting, EngineFailed, MissingExtra
 from ..files import write_text
