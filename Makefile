@@ -10,11 +10,12 @@ ALFWORLD := .venv-alfworld
 # So has verl, and some of its packages want older releases than ours.
 VERL := .venv-verl
 
-.PHONY: help setup test test-slow test-alfworld test-verl test-browser chromium lint types train docs clean
+.PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-browser chromium lint types train docs clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
 	@echo "make test       set up, lint, check types, run the tests"
+	@echo "make test-pythons  the core tests under the oldest and newest Python that the package claims"
 	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
 	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
@@ -38,6 +39,9 @@ types: $(READY)
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not browser and not gpu"
+
+test-pythons:
+	$(PYTHON) .ci/pythons.py
 
 $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ALFWORLD)
@@ -79,4 +83,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) $(VERL) build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(VERL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis

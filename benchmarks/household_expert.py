@@ -17,8 +17,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from hgpo.envs import make
+from hgpo.envs.actors import actor
 from hgpo.envs.household import TASK_TYPES
-from hgpo.envs.scripted import scripted
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def solve(env: Any, split: str, name: str) -> dict[str, Any]:
     played = dict.fromkeys((*TASK_TYPES, "all"), 0)
     solved = dict(played)
     steps = 0
-    policy = scripted(name)
+    policy = actor(name, env)
     for task in env.tasks(split):
         seen = env.reset(task)
         kind = seen.info["task_type"]

@@ -159,6 +159,25 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
     assert f"{start}% to {end}%" in readme
 
 
+def test_the_small_starts_on_the_page_are_those_of_the_record() -> None:
+    study, page = record("alfworld/fair.json"), (ROOT / "docs" / "alfworld.md").read_text()
+    run = study["runs"][0]
+    measured = {f"{n} episodes": study["warm"][f"warm-k4-{n}"]["evaluations"] for n in (8, 20, 50)}
+    measured["20 episodes, then 15 iterations"] = run["evaluations"]
+    assert run["curve"][-1]["iteration"] == 15
+    for name, evaluations in measured.items():
+        cells = []
+        for split in ("in-domain", "out-of-domain"):
+            result = evaluations.get(f"{split}, temperature 0.4")
+            if result is None:
+                cells += ["", ""]
+                continue
+            low, high = result["success_interval_95"]
+            cells += [f"{100 * result['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}"]
+        line = f"| {name} | " + " | ".join(cells) + " |"
+        assert line.replace("|  |", "| |").replace("|  |", "| |") in page, line
+
+
 def test_the_webshop_page_shows_what_the_records_say() -> None:
     page = (ROOT / "docs" / "webshop.md").read_text()
     study = record("webshop/results.json")

@@ -16,14 +16,13 @@ from typing import Any
 
 from hgpo import StepBatch
 from hgpo.envs import make
-from hgpo.envs.scripted import scripted
 
 ITERATIONS, TASKS, ROLLOUTS, MEMORY, STEPS = 12, 6, 8, 2, 30
 
 
 def episode(env: Any, task: str, slip: float, seed: str) -> Iterator[dict[str, Any]]:
     """One rollout, a row per step."""
-    draw, expert = random.Random(seed), scripted("expert")
+    draw, expert = random.Random(seed), env.expert()
     seen: Any = env.reset(task)
     expert.reset(seen)
     kind = seen.info["task_type"]

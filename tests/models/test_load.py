@@ -50,7 +50,7 @@ def test_a_missing_model_is_found_out_before_anything_is_played_or_written(
 def test_a_damaged_model_file_is_named(tmp_path: Path) -> None:
     config = load(FETCH)
     tokenizer = make_tokenizer(["one two three"], "word", 32)
-    save_model(make_tiny(config.model, len(tokenizer), 0, 0, 64), tokenizer, tmp_path, {})
+    save_model(make_tiny(config.model, len(tokenizer), 0, 0, 64), tokenizer, tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BadFile, match=r"Cannot load a model from .*Get it again if a file is damaged"):

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from hgpo.cli import main
 from hgpo.errors import BadFile, BadSetting
 from hgpo.runs import load, train
-from hgpo.runs.checkpoint import list_checkpoints
+from hgpo.runs.folder import RunFolder
 from hgpo.runs.stopping import Stop
 
 from ..conftest import ROOT
@@ -160,7 +160,7 @@ def test_an_existing_run_is_not_overwritten(whole: Path, tmp_path: Path) -> None
 def test_a_damaged_checkpoint_says_so(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(load(FETCH, [*SETTINGS, "iterations=1"]), run, quiet=True)
-    broken = list_checkpoints(run)[-1] / "trainer.safetensors"
+    broken = RunFolder(run).checkpoints()[-1].weights
     broken.write_bytes(broken.read_bytes()[:-100])
     with pytest.raises(BadFile, match="damaged"):
         train(None, run, quiet=True, resume=True)
@@ -195,7 +195,7 @@ def test_interrupt_saves_and_stops(whole: Path, tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "continue with: hgpo train --resume" in said
-    last = int(list_checkpoints(run)[-1].name)
+    last = RunFolder(run).checkpoints()[-1].iteration
     assert last == json.loads(metrics.read_text().splitlines()[-1])["iteration"] >= 2
 
 

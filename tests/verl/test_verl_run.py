@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.config import estimator_settings, read_config
+from hgpo.config import estimator_settings
+from hgpo.runs.folder import RunFolder
 
 pytest.importorskip("verl")
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(1500)]
@@ -72,7 +73,7 @@ def two(tmp_path_factory, one):
 def check_numbers(run: Path) -> StepBatch:
     """What verl trained on equals `estimate` on the dumped rows, and is not trivial."""
     batch = StepBatch.read(run / "rows.parquet")
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     trained = batch["advantage"].astype(float)
     for iteration in np.unique(batch["iteration"]):
         places = np.flatnonzero(batch["iteration"] == iteration)
@@ -119,7 +120,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     from hgpo.policies.encoding import Encoder
 
     run, _ = one
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     _, tokenizer = load_model(str(run / "start"), config.model, torch.device("cpu"))
     stage = open_stage(config)
     episodes: dict[str, list] = {}
@@ -167,7 +168,7 @@ def test_the_first_iteration_is_the_local_trainers(one):
     from hgpo.runs.rollout import roll_out
 
     run, _ = one
-    config = read_config(run / "config.json")
+    config = RunFolder(run).config()
     device = torch.device("cpu")
     model, tokenizer = load_model(str(run / "start"), config.model, device)
     policy = HFPolicy(model.eval(), tokenizer, Sampling(1.0, config.agent.max_response_tokens))

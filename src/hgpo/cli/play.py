@@ -31,14 +31,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
     from ..envs import make
+    from ..envs.actors import actor
     from ..envs.registry import settings_of_env
-    from ..envs.scripted import scripted
     from ..settings import parse_all
 
-    policy = scripted(args.policy, seed=args.seed or 0) if args.policy else None
     given = parse_all(args.settings, settings_of_env(args.name), f"the environment {args.name!r}")
     env = make(args.name, **given)
     try:
+        policy = actor(args.policy, env, seed=args.seed or 0) if args.policy else None
         task = _task(env, args.split, args.task)
         print(f"[{args.name}, task {task}]")
         seen: Any = env.reset(task, seed=args.seed)

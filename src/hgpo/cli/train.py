@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from ._options import add_words, split_preset
 
 if TYPE_CHECKING:
     from ..config import Config
+    from ..runs.folder import RunFolder
 
 DEFAULT = "quickstart"
 
@@ -52,8 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..config import as_dict, experiment_name, load
+    from ..config import as_dict, load
     from ..errors import BadSetting
+    from ..runs.folder import RunFolder
 
     if args.list:
         print(preset_list())
@@ -62,24 +63,22 @@ def run(args: argparse.Namespace) -> int:
     if args.explain:
         print(explained(preset, words))
         return 0
-    folder = args.folder or args.resume or None
+    given = args.folder or args.resume or None
     resume = args.resume is not None
-    if resume and folder is None:
+    if resume and given is None:
         raise BadSetting("--resume needs the folder of the run: hgpo train --resume RUN.")
-    stored = Path(folder) / "config.json" if folder else None
-    if resume and stored is not None and stored.is_file():
-        config = _resumed(stored, words)
+    folder = RunFolder(Path(given)) if given else None
+    if resume and folder is not None and folder.exists():
+        config = _resumed(folder, words)
     else:
         config = load(preset or DEFAULT, words)
     if args.show:
         print(json.dumps(as_dict(config), indent=1))
         return 0
-    if folder is None:
-        base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
-        folder = str(base / (preset or DEFAULT) / f"{experiment_name(config)}_seed{config.seed}")
+    folder = folder or RunFolder.default(preset or DEFAULT, config)
     from ..runs.training import train
 
-    result = train(config, folder, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
+    result = train(config, folder.path, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
     if args.json:
         print(json.dumps(result))
     return 130 if result["ended"] == "interrupted" else 0
@@ -101,14 +100,14 @@ def explained(preset: str | None, words: list[str]) -> str:
     return describe_settings(load(preset, words), title)
 
 
-def _resumed(stored: Path, words: list[str]) -> Config:
+def _resumed(folder: RunFolder, words: list[str]) -> Config:
     """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
-    from ..config import apply, as_dict, build, read_config
+    from ..config import apply, as_dict, build
     from ..errors import BadSetting
 
-    config = read_config(stored)
+    config = folder.config()
 
     def changed(words: list[str]) -> bool:
         asked = build(apply(as_dict(config), words))
@@ -120,7 +119,7 @@ def _resumed(stored: Path, words: list[str]) -> Config:
     if changed(words):
         word = next((word for word in words if changed([word])), " ".join(words))
         raise BadSetting(
-            f"{word!r} cannot be changed on resuming: the run's own settings are in {stored}. Only iterations, "
-            "save_every and keep can. Start a new run for the rest."
+            f"{word!r} cannot be changed on resuming: the run's own settings are in {folder.config_file}. "
+            "Only iterations, save_every and keep can. Start a new run for the rest."
         )
     return build(apply(as_dict(config), words))

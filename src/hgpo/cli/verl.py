@@ -132,10 +132,9 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace) -> int:
-    import os
-
-    from ..config import experiment_name, load
+    from ..config import load
     from ..errors import BadSetting
+    from ..runs.folder import RunFolder
     from ..verl.launch import launch, planned_data, require_extra, resumed, run_words, show
     from ..verl.overrides import Cluster
 
@@ -146,11 +145,10 @@ def _launch(args: argparse.Namespace) -> int:
         changes = [word for word in ours if not word.startswith("iterations=")]
         if changes:
             raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
-        config = resumed(Path(args.run), load("quickstart", ours).iterations if ours else None)
+        config = resumed(RunFolder(Path(args.run)), load("quickstart", ours).iterations if ours else None)
     else:
         config = load(preset, ours)
-    base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
-    folder = Path(args.run or base / preset / f"{experiment_name(config)}_seed{config.seed}")
+    run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)
     cluster = Cluster(
         nodes=args.nodes,
         gpus=args.gpus,
@@ -165,14 +163,14 @@ def _launch(args: argparse.Namespace) -> int:
         ray_address=args.ray_address,
     )
     if args.print:
-        run = folder.resolve()
-        data = planned_data(config, run / "data")
+        run = RunFolder(run.path.resolve())
+        data = planned_data(config, run.data)
         words = run_words(config, cluster, run, data, resume=args.resume)
         print(show([*words, *theirs]))
         return 0
     require_extra()
-    model = launch(config, folder, cluster, theirs, resume=args.resume)
-    print(f"model in {model}; evaluate it with: hgpo eval {folder}")
+    model = launch(config, run, cluster, theirs, resume=args.resume)
+    print(f"model in {model}; evaluate it with: hgpo eval {run.path}")
     return 0
 
 

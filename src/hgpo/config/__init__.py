@@ -1,7 +1,7 @@
 """Every setting of a run: the schema, presets, `key=value` words. `from hgpo.config import Config, load`."""
 
 from .describe import describe_settings
-from .load import apply, as_dict, build, load, read_config
+from .load import apply, as_dict, build, load
 from .preset import preset_description, preset_names
 from .schema import (
     AgentConfig,
@@ -39,6 +39,5 @@ __all__ = [
     "load",
     "preset_description",
     "preset_names",
-    "read_config",
     "resolved_estimator",
 ]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..envs.registry import settings_of_env
-from ..errors import BadFile, BadSetting, UnknownName
+from ..errors import BadSetting, UnknownName
 from ..estimators.table import ESTIMATORS
 from ..settings import Setting, check_all, parse_value, settings_of, split_word
 from .preset import preset_tree
@@ -116,12 +114,3 @@ def as_dict(config: Config) -> dict[str, Any]:
     """The config as plain JSON values; `build` reads it back."""
     plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return plain
-
-
-def read_config(path: str | os.PathLike[str]) -> Config:
-    """The config stored in a run's `config.json`."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return build(content["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{path} is not the config.json of a run: {error}.") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadFile, BadSetting, BadSteps, HgpoError
+from ..errors import BadFile, BadSetting, BadSteps
+from ..runs.folder import RunFolder
 from ..steps import files as stepfiles
 from ..steps.batch import REQUIRED, StepBatch
 from .importers import from_verl, is_verl_dump, known_names
@@ -95,19 +95,22 @@ def open_rollouts(path: str | Path, columns: Mapping[str, str] | None = None) ->
         return Rollouts(place, [place], columns or {})
     if not place.is_dir():
         raise BadFile(f"There is no file or folder {place}. Check the path.")
-    inner = place / "rollouts"
+    run = RunFolder(place)
+    inner = run.rollouts
     files = _files(inner if inner.is_dir() else place)
     if not files:
-        where = inner if inner.is_dir() or (place / "config.json").is_file() else place
+        where = inner if inner.is_dir() or run.exists() else place
         raise BadFile(
             f"{place} holds no rollouts: expected .jsonl, .jsonl.gz or .parquet files in {where}. A run keeps them "
             f"with rollout.keep_every=1, and verl with trainer.rollout_data_dir."
         )
-    found = Rollouts(place, files, columns or {})
+    rollouts = Rollouts(place, files, columns or {})
     if inner.is_dir():
-        found.estimator, found.settings = _trained_with(place / "config.json")
-        found.logged = _logged(place / "metrics.jsonl", found.notes)
-    return found
+        if run.exists():
+            rollouts.settings = dict(run.description().estimator)
+            rollouts.estimator = rollouts.settings.pop("name", None)
+        rollouts.logged = run.metrics(rollouts.notes)
+    return rollouts
 
 
 def _files(folder: Path) -> list[Path]:
@@ -152,29 +155,3 @@ def _whole(value: Any, default: int) -> int:
         return int(value) if int(value) == value and abs(int(value)) < 2**53 else default
     except (TypeError, ValueError, OverflowError):
         return default
-
-
-def _trained_with(config: Path) -> tuple[str | None, dict[str, Any]]:
-    if not config.is_file():
-        return None, {}
-    try:
-        content = json.loads(config.read_text(encoding="utf-8"))
-        chosen = dict(content.get("estimator") or {})
-        name = chosen.pop("name", None)
-    except (ValueError, TypeError, AttributeError, OSError) as error:
-        raise BadFile(f"{config} cannot be read as the configuration of a run: {error}.") from None
-    return name, chosen
-
-
-def _logged(metrics: Path, notes: list[str]) -> list[dict[str, Any]]:
-    if not metrics.is_file():
-        return []
-    lines = []
-    try:
-        for row in stepfiles.rows(metrics):
-            if isinstance(row.get("iteration"), int):
-                lines.append(row)
-    except HgpoError as error:
-        notes.append(f"the rest of {metrics.name} was left out: {error}")
-    # A resumed run writes an iteration again; the last line counts.
-    return [row for _, row in sorted({row["iteration"]: row for row in lines}.items())]

@@ -163,13 +163,7 @@ def base_weights(model: Any) -> Iterator[Any]:
         yield model
 
 
-SETTINGS = "hgpo.json"
-"""Beside a model's weights: the settings it was trained with, so that evaluation knows K and the prompts."""
-
-
-def save_model(
-    model: Any, tokenizer: Any, folder: Path, settings: dict[str, Any], *, merge: bool = True
-) -> None:
+def save_model(model: Any, tokenizer: Any, folder: Path, *, merge: bool = True) -> None:
     """Write Hugging Face format: safetensors weights, config, tokenizer.
 
     Adapters are merged into a copy; without `merge` they are written alone (PEFT's format), which is a small
@@ -182,7 +176,6 @@ def save_model(
         model = copy.deepcopy(model).merge_and_unload()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    (folder / SETTINGS).write_text(json.dumps({"config": settings}, indent=1) + "\n", encoding="utf-8")
 
 
 def _adapted(folder: Path, config: ModelConfig, device: torch.device) -> tuple[Any, Any]:

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from ..envs.contract import Observation, Transition
+from ..envs.actors import Actor
+from ..envs.contract import Observation
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
-
-
-class Actor(Protocol):
-    """A program that plays one episode, seeing what an agent sees."""
-
-    def reset(self, observation: Observation) -> None:
-        """An episode begins."""
-        ...
-
-    def act(self, seen: Observation | Transition) -> str:
-        """The next command."""
-        ...
 
 
 class ActingPolicy:
@@ -67,21 +55,3 @@ class ActingPolicy:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
-
-
-class RandomActor:
-    """Any admissible command with equal chance, decided by the seed and what was seen so far."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed, self.count = seed, 0
-        self.start = ""
-
-    def reset(self, observation: Observation) -> None:
-        self.count, self.start = 0, observation.text
-
-    def act(self, seen: Observation | Transition) -> str:
-        self.count += 1
-        if not seen.admissible:
-            return "look"
-        random = generator("random actor", self.seed, self.start, self.count)
-        return seen.admissible[int(random.integers(len(seen.admissible)))]

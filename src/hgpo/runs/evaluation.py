@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.load import build, load
+from ..config.load import apply, as_dict, build, load
 from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, UnknownName
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..policies.hf.memory import memory_explained
-from .play import logs_folder, make_panel, run_panel, write_logs
+from .folder import EvaluationFolder, RunFolder, model_settings
+from .play import make_panel, run_panel, write_logs
+from .provenance import provenance
 
 SCRIPTED = ("expert", "random")
 
@@ -44,61 +45,23 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     folder = Path(path)
     if path in SCRIPTED and not folder.exists():
         return Target(path, path, load(preset or "quickstart", overrides))
-    stored: Path | None = None
-    model = path
+    run = RunFolder(folder)
     name = folder.resolve().name if folder.exists() else path.replace("/", "_")
-    # A finished run may have been stripped of its checkpoints; its model is enough.
-    if (folder / "checkpoints").is_dir() or (folder / "model" / "hgpo.json").is_file():
-        stored = folder / "config.json"
-        model = str(_run_model(folder, checkpoint))
-    elif (folder / "hgpo.json").is_file():
-        stored = folder / "hgpo.json"
-    elif folder.exists() and not (folder / "config.json").is_file():
-        raise BadFile(f"{path} is neither a run (no checkpoints/) nor a model (no config.json).")
-    if preset is None and stored is None:
+    stored: Mapping[str, Any] | None = None
+    if run.holds_models():
+        model, stored = str(run.find_model(checkpoint)), run.description().config
+    else:
+        model, stored = path, model_settings(folder)
+        if stored is None and folder.exists() and not (folder / "config.json").is_file():
+            raise BadFile(f"{path} is neither a run (no checkpoints/) nor a model (no config.json).")
+    if preset is not None:
+        return Target(name, model, load(preset, overrides))
+    if not stored:
         raise BadSetting(
             f"{path!r} was not trained by hgpo, so its environment and prompts are not known. Name a preset: "
             "--preset alfworld-qwen2.5-1.5b, or any other of `hgpo train --list`."
         )
-    if preset is not None:
-        return Target(name, model, load(preset, overrides))
-    assert stored is not None
-    return Target(name, model, with_overrides(_stored(stored), overrides))
-
-
-def with_overrides(tree: dict[str, Any], overrides: Sequence[str]) -> Config:
-    """A stored config with `key=value` changes."""
-    from ..config.load import apply
-
-    return build(apply(tree, overrides))
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return dict(content["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{path} does not hold the settings of a run: {error}.") from error
-
-
-def _run_model(run: Path, checkpoint: str) -> Path:
-    """The model folder of a run's checkpoint."""
-    from .checkpoint import list_checkpoints
-
-    known = {str(int(one.name)): one for one in list_checkpoints(run)}
-    if checkpoint == "last" and (run / "model" / "hgpo.json").is_file():
-        return run / "model"
-    if not known:
-        raise BadFile(f"{run} has no checkpoint yet; let it train a little, then evaluate.")
-    if checkpoint == "last":
-        return list(known.values())[-1] / "model"
-    if checkpoint == "best":
-        last = list(known.values())[-1]
-        best = str(json.loads((last / "state.json").read_text(encoding="utf-8"))["best_iteration"])
-        return known.get(best, last) / "model"
-    if checkpoint not in known:
-        raise UnknownName("checkpoint", checkpoint, ["last", "best", *known])
-    return known[checkpoint] / "model"
+    return Target(name, model, build(apply(stored, overrides)))
 
 
 def make_policy(
@@ -107,11 +70,10 @@ def make_policy(
     """The policy to evaluate: `hf`, `vllm`, `endpoint` (with `url`), or a scripted one."""
     config = target.config
     if target.model in SCRIPTED and not Path(target.model).exists():
-        from ..policies.scripted import ActingPolicy, RandomActor
-        from .start import expert
+        from ..envs.actors import actor
+        from ..policies.scripted import ActingPolicy
 
-        make = expert(stage) if target.model == "expert" else (lambda: RandomActor(seed))
-        return ActingPolicy(make, stage.style)
+        return ActingPolicy(lambda: actor(target.model, stage.task_source, seed=seed), stage.style)
     if engine == "endpoint":
         from ..policies.endpoint import EndpointPolicy
 
@@ -162,9 +124,6 @@ def evaluate(
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
-    from ..config.load import as_dict
-    from .provenance import provenance
-
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
     if engine == "endpoint":
@@ -179,24 +138,26 @@ def evaluate(
 
         torch.set_num_threads(config.threads)
     stage = open_stage(config)
-    warmth = config.eval.temperature if temperature is None else temperature
+    if temperature is None:
+        temperature = config.eval.temperature
     try:
         with memory_explained():
-            policy = make_policy(target, stage, warmth, engine=engine, url=url, seed=seeds[0])
+            policy = make_policy(target, stage, temperature, engine=engine, url=url, seed=seeds[0])
             panel = make_panel(stage, split, tasks, config.eval.max_steps)
-            result = run_panel(stage, policy, panel, seeds, warmth, on_episode)
+            result = run_panel(stage, policy, panel, seeds, temperature, on_episode)
     finally:
         stage.close()
     extra = {
         "target": path,
         "model": target.model,
         "history_length": config.agent.history_length,
-        "config": as_dict(replace(config)),
+        "config": as_dict(config),
         **provenance(),
     }
-    where = write_logs(result, Path(logs) if logs else logs_folder(target.name), extra)
+    folder = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
+    write_logs(result, folder, extra)
     return {
         **result.summary(),
         **{k: v for k, v in extra.items() if k != "config"},
-        "logs": str(where.parent),
+        "logs": str(folder.path),
     }

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import EnvironmentFailed
-from ..files import write_text
+from ..config.schema import EvalConfig
+from ..errors import BadEnv, EnvironmentFailed
 from ..play import Episode, Job
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive
+from .folder import EvaluationFolder
 from .panels import Panel, spread
 from .statistics import over_tasks
 
@@ -67,7 +65,7 @@ class Evaluation:
             "episodes": int(table.size),
             "environment_failures": self.failures,
             "seconds": self.seconds,
-            "panel": self.panel.summary(),
+            "panel": self.panel.summary().content(),
             "protocol": {
                 "seeds": list(self.seeds),
                 "temperature": self.temperature,
@@ -78,13 +76,23 @@ class Evaluation:
 
 def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
     """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
+    version = getattr(stage.task_source, "world_version", 1)
+    if not isinstance(version, int) or version < 1:
+        raise BadEnv(stage.env.name, [f"`world_version` is {version!r}; expected a whole number from 1."])
     return Panel(
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
         max_steps or stage.limits.max_steps,
         stage.env.settings,
+        version,
     )
+
+
+def make_panels(stage: Stage, settings: EvalConfig) -> dict[str, Panel]:
+    """The panels on which a run is evaluated, by split; none without evaluation."""
+    splits = settings.splits if settings.every else ()
+    return {split: make_panel(stage, split, settings.tasks, settings.max_steps) for split in splits}
 
 
 def run_panel(
@@ -107,20 +115,20 @@ def run_panel(
         for number, seed in enumerate(seeds)
         for place, task in enumerate(panel.tasks)
     ]
-    found = stage.play(policy, jobs, on_episode, panel.max_steps)
-    if found.dropped:
+    played = stage.play(policy, jobs, on_episode, panel.max_steps)
+    if played.dropped:
         raise EnvironmentFailed(
-            f"{len(found.dropped)} of {len(jobs)} episodes could not be played to their end "
-            f"({found.causes[0] if found.causes else 'no cause given'}). Raise env.attempts or repair it."
+            f"{len(played.dropped)} of {len(jobs)} episodes could not be played to their end "
+            f"({played.causes[0] if played.causes else 'no cause given'}). Raise env.attempts, or "
+            "repair the environment."
         )
     count = len(panel.tasks)
-    results = tuple(found.episodes[start : start + count] for start in range(0, len(jobs), count))
-    return Evaluation(panel, tuple(seeds), results, temperature, found.failures, time.monotonic() - began)
+    episodes = tuple(played.episodes[start : start + count] for start in range(0, len(jobs), count))
+    return Evaluation(panel, tuple(seeds), episodes, temperature, played.failures, time.monotonic() - began)
 
 
-def write_logs(result: Evaluation, folder: Path, extra: Mapping[str, Any]) -> Path:
-    """`output_seed{seed}.log` for every seed and one JSON result; returns the JSON's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_logs(result: Evaluation, folder: EvaluationFolder, extra: Mapping[str, Any]) -> None:
+    """Every episode in words, one log per seed, and the result with `extra` as JSON."""
     for seed, row in zip(result.seeds, result.episodes):
         lines = []
         for episode in row:
@@ -133,12 +141,5 @@ def write_logs(result: Evaluation, folder: Path, extra: Mapping[str, Any]) -> Pa
                 lines.append(f"   [{step.index}] did: {step.action} ({step.outcome})")
         share = float(np.mean([one.success for one in row]))
         lines.append(f"seed {seed}: success {share:.4f} over {len(row)} tasks")
-        write_text(folder / f"output_seed{seed}.log", "\n".join(lines) + "\n")
-    path = folder / f"result_{result.panel.split}.json"
-    write_text(path, json.dumps({**result.summary(), **extra}, indent=1) + "\n")
-    return path
-
-
-def logs_folder(name: str) -> Path:
-    """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
-    return Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / name
+        folder.write_log(seed, lines)
+    folder.write_result(result.panel.split, {**result.summary(), **extra})

@@ -1,44 +1,36 @@
-"""What a run leaves behind besides checkpoints: rollouts, results, curves, the closing lines."""
+"""The end of a run: the outcome, the curves, the closing lines."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from ..errors import MissingExtra
-from ..files import write_text
-from ..steps.batch import StepBatch
 from .curves import draw_run
+from .folder import RunFolder, success_key
 from .panels import Panel
 from .provenance import provenance
 from .tracking import Screen
 
 
-def write_rollouts(run: Path, batch: StepBatch, iteration: int) -> Path:
-    """Save an iteration's steps in the schema that `hgpo advantages` reads: Parquet, or JSONL without pyarrow."""
-    folder = run / "rollouts"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{iteration:06d}.parquet"
-    try:
-        batch.write(path)
-    except MissingExtra:
-        path = folder / f"{iteration:06d}.jsonl.gz"
-        batch.write(path)
-    return path
-
-
 def finish(
-    run: Path,
+    run: RunFolder,
     result: dict[str, Any],
     panels: Mapping[str, Panel],
-    rows: Sequence[Mapping[str, Any]],
     screen: Screen,
+    resume: str,
 ) -> dict[str, Any]:
-    """Add the evaluation to `result`, write results.json and curves.png, and say how it went."""
+    """Add the evaluations to `result`, write it and the curves, and say how it went.
+
+    Args:
+        run: the run.
+        result: `name`, `ended`, `iterations`, `seconds` and `best_iteration`.
+        panels: what it was evaluated on, by split.
+        screen: where the closing lines go.
+        resume: the command that continues a run.
+    """
+    rows = run.metrics()
     for split, panel in panels.items():
-        key = f"eval/{split}/success"
+        key = success_key(split)
         values = [row[key] for row in rows if key in row]
         if not values:
             continue
@@ -55,12 +47,12 @@ def finish(
             f"{split}: success {values[0]:.1%} -> {values[-1]:.1%} on {len(panel.tasks)} held-out tasks "
             f"({gain:+.1f} points)"
         )
-    write_text(run / "results.json", json.dumps({**result, **provenance()}, indent=1) + "\n")
-    drawn = draw_run(rows, run / "curves.png", result["name"])
+    run.write_results({**result, **provenance()})
+    drawn = draw_run(rows, run.curves, result["name"])
     missing = "matplotlib is not installed" if rows else "nothing was measured yet"
-    picture = f"curve in {run / 'curves.png'}" if drawn else f"no curve: {missing}"
+    picture = f"curve in {run.curves}" if drawn else f"no curve: {missing}"
     screen.say(f"{result['ended']} after {result['iterations']} iterations, {result['seconds']:.0f} s")
-    screen.say(f"model in {run / 'model'}; {picture}")
+    screen.say(f"model in {run.model}; {picture}")
     if result["ended"] != "finished":
-        screen.say(f"continue with: hgpo train --resume {run}")
+        screen.say(f"continue with: {resume} {run.path}")
     return result

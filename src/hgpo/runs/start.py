@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 
 from ..config.load import as_dict
 from ..config.schema import Config
-from ..envs.registry import BUILT_IN
+from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
 from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
 from ..learn.kernels import quicken
@@ -21,15 +20,10 @@ from ..models.load import DTYPES, check_source, load_model, make_tiny, save_mode
 from ..models.tokenizer import make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
-from ..policies.scripted import ActingPolicy, RandomActor
+from ..policies.scripted import ActingPolicy
 from ..seeds import derive
-from .checkpoint import PARTIAL, replace_folder
+from .folder import write_model
 from .tracking import Screen
-
-
-def start_folder(run: Path) -> Path:
-    """Where a run keeps the policy it started from, when it made one."""
-    return run / "start"
 
 
 def makes_start(config: Config) -> bool:
@@ -50,7 +44,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
             "from: set warm.episodes to 100 or more, or give model=PATH."
         )
     check_source(config.model.path)
-    demonstrations = demonstrate(stage, config, expert(stage), _count(screen, config.warm.episodes))
+    demonstrations = demonstrate(
+        stage, config, lambda: expert(stage.task_source), _count(screen, config.warm.episodes)
+    )
     screen.say(
         f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "
         f"{len(demonstrations.steps)} steps to clone"
@@ -63,26 +59,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         loss = latest if math.isfinite(latest) else loss
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
-    partial = folder.with_name(f"{PARTIAL}{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    save_model(model.to(DTYPES[config.model.dtype]), tokenizer, partial, as_dict(config))
-    replace_folder(partial, folder)
+    rounded = model.to(DTYPES[config.model.dtype])
+    write_model(folder, lambda partial: save_model(rounded, tokenizer, partial), as_dict(config))
     return folder
-
-
-def expert(stage: Stage) -> Callable[[], Any]:
-    """A maker of fresh experts: the environment's own `expert()`, or the scripted one of the built-in worlds."""
-    make = getattr(stage.task_source, "expert", None)
-    if callable(make):
-        return make  # type: ignore[no-any-return]
-    if stage.env.name in BUILT_IN:
-        from ..envs.scripted import scripted
-
-        return lambda: scripted("expert")
-    raise BadSetting(
-        f"The environment {stage.env.name!r} has no expert to clone. Give it a method `expert()` that returns an "
-        "object with reset(observation) and act(seen), or set warm.episodes=0 and model=PATH."
-    )
 
 
 def _begin(
@@ -112,7 +91,7 @@ def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed), stage.style), jobs)
+    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style), jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])
         for episode in found.episodes

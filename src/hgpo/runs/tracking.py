@@ -1,45 +1,15 @@
-"""Where numbers go: metrics.jsonl always, a line on the screen, TensorBoard and W&B by setting."""
+"""Where numbers go besides the run folder: a line on the screen, TensorBoard and W&B by setting."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Any, TextIO
 
 from ..config.schema import TrackConfig
 from ..errors import MissingExtra
-from ..files import write_text
-
-
-class Metrics:
-    """`metrics.jsonl`: one line per iteration, appended and flushed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> list[dict[str, Any]]:
-        """All complete lines; a half-written last one is ignored."""
-        rows: list[dict[str, Any]] = []
-        if self.path.is_file():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError):
-                    rows.append(json.loads(line))
-        return rows
-
-    def rewind(self, iteration: int) -> None:
-        """Keep only lines up to `iteration`: what came after the checkpoint will be written again."""
-        kept = [row for row in self.read() if row["iteration"] <= iteration]
-        write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
-
-    def append(self, row: dict[str, Any]) -> None:
-        """Add a line."""
-        with open(self.path, "a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-            out.flush()
+from .folder import RunFolder
 
 
 class Screen:
@@ -104,7 +74,7 @@ class Screen:
 class Trackers:
     """TensorBoard and W&B; without either, nothing happens."""
 
-    def __init__(self, settings: TrackConfig, run: Path, name: str, config: dict[str, Any]) -> None:
+    def __init__(self, settings: TrackConfig, run: RunFolder, name: str, config: dict[str, Any]) -> None:
         self.board: Any = None
         self.wandb: Any = None
         if settings.tensorboard:
@@ -112,7 +82,7 @@ class Trackers:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
                 raise MissingExtra("tensorboard", "track", "track.tensorboard") from error
-            self.board = SummaryWriter(str(run / "tensorboard"))
+            self.board = SummaryWriter(str(run.tensorboard))
         if settings.wandb:
             try:
                 import wandb
@@ -122,8 +92,8 @@ class Trackers:
                 project=settings.wandb,
                 name=name,
                 config=config,
-                dir=os.environ.get("WANDB_DIR", str(run)),
-                id=f"{name}-{run.name}".replace("/", "-")[:120],
+                dir=os.environ.get("WANDB_DIR", str(run.path)),
+                id=f"{name}-{run.path.name}".replace("/", "-")[:120],
                 resume="allow",
             )
 

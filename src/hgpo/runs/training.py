@@ -25,22 +25,20 @@ from ..files import plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.selection import train_rows
-from ..models.load import check_source, load_model, pick_device
+from ..models.load import check_source, load_model, pick_device, save_model
 from ..policies.hf.memory import memory_explained
 from ..steps.batch import StepBatch
-from . import checkpoint
-from .checkpoint import TrainState
-from .description import describe, settings_of
+from .folder import Description, RunFolder, TrainState
 from .measures import iteration_measures
 from .panels import Panel
 from .phases import Phases
-from .play import make_panel
+from .play import make_panels
 from .player import Player
-from .reporting import finish, write_rollouts
+from .reporting import finish
 from .rollout import roll_out
-from .start import makes_start, prepare, start_folder
+from .start import makes_start, prepare
 from .stopping import Stop, StopRequested
-from .tracking import Metrics, Screen, Trackers
+from .tracking import Screen, Trackers
 
 
 def train(
@@ -62,9 +60,12 @@ def train(
         quiet: print nothing.
         stream: where progress goes (standard error by default).
     """
-    folder = Path(run)
-    config = settings_of(folder, config, resume)
-    if not start_folder(folder).is_dir():  # a run that has made its start needs no other model
+    folder = RunFolder(Path(run))
+    if not resume:
+        folder.require_new()
+    if config is None:
+        config = folder.config()
+    if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -81,7 +82,7 @@ class _Run:
     """One run from start (or checkpoint) to end."""
 
     def __init__(
-        self, config: Config, folder: Path, processes: Processes, stop: Stop, screen: Screen
+        self, config: Config, folder: RunFolder, processes: Processes, stop: Stop, screen: Screen
     ) -> None:
         self.config, self.folder, self.processes, self.stop, self.screen = (
             config,
@@ -92,13 +93,9 @@ class _Run:
         )
         self.stage = open_stage(config)
         self.estimator = estimator_settings(config)
-        self.metrics = Metrics(folder / "metrics.jsonl")
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
-        self.panels: dict[str, Panel] = {
-            split: make_panel(self.stage, split, config.eval.tasks, config.eval.max_steps)
-            for split in (config.eval.splits if config.eval.every else ())
-        }
+        self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
         self.warned = False
         self.began = time.monotonic()
@@ -107,8 +104,7 @@ class _Run:
         """The whole run."""
         config = self.config
         if self.processes.first:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            describe(self.folder, self.name, config, self.estimator, self.panels, len(self.tasks))
+            self.folder.describe(Description.of(config, self.panels, len(self.tasks)))
         self.processes.barrier()
         state = self._set_up()
         trackers = Trackers(
@@ -130,8 +126,10 @@ class _Run:
             "best_iteration": state.best_iteration,
         }
         if self.processes.first:
-            checkpoint.export(self.folder, self.learner.actor, self.tokenizer, as_dict(config))
-            result = finish(self.folder, result, self.panels, self.metrics.read(), self.screen)
+            self.folder.export(
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
+            )
+            result = finish(self.folder, result, self.panels, self.screen, "hgpo train --resume")
         # Leave together: a process that tears its connections down early can bring the others down.
         self.processes.barrier()
         return result
@@ -141,21 +139,21 @@ class _Run:
         config = self.config
         source = config.model.path
         if makes_start(config):
-            folder = start_folder(self.folder)
+            start = self.folder.start
             if self.processes.first:
-                prepare(config, self.stage, folder, self.processes.device, self.screen)
+                prepare(config, self.stage, start, self.processes.device, self.screen)
             self.processes.barrier()
-            source = str(folder)
+            source = str(start)
         model, self.tokenizer = load_model(source, config.model, self.processes.device)
         self.learner = Learner(model, config, self.processes, self.tokenizer.eos_token_id)
         state = TrainState(0, 0, 0)
-        saved = checkpoint.list_checkpoints(self.folder)
+        saved = self.folder.checkpoints()
         if saved:
-            state, tensors = checkpoint.load(saved[-1])
-            self.learner.restore(tensors, state.updates)
+            state = saved[-1].state()
+            self.learner.restore(saved[-1].tensors(), state.updates)
             self.screen.say(f"resuming after iteration {state.iteration}")
         if self.processes.first:
-            self.metrics.rewind(state.iteration if saved else -1)
+            self.folder.rewind_metrics(state.iteration if saved else -1)
         self.before = state.seconds
         self.player = Player(
             self.learner.actor, self.tokenizer, config, self.stage, self.processes, self.stop
@@ -169,7 +167,7 @@ class _Run:
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
         config, pace = self.config, 0.0
-        if state.iteration == 0 and not checkpoint.list_checkpoints(self.folder):
+        if state.iteration == 0 and not self.folder.checkpoints():
             try:
                 row, state = self._first(state)
             except StopRequested:
@@ -231,15 +229,14 @@ class _Run:
             try:
                 losses = self.learner.update(rows, config.seed * 1_000_003 + number)
             except NotFinite as error:
-                path = self.folder / "not_finite.jsonl.gz"
-                if self.processes.first:
-                    batch.with_columns(advantage=result.advantages).write(path)
+                if not self.processes.first:
+                    raise
+                path = self.folder.write_not_finite(batch.with_columns(advantage=result.advantages))
                 raise NotFinite(f"{error} The batch is in {path}.") from None
             self.player.refresh()
         phases.end("update")
         if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
-            write_rollouts(
-                self.folder,
+            self.folder.write_rollouts(
                 batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
                 number,
             )
@@ -287,25 +284,23 @@ class _Run:
     def _save(self, state: TrainState) -> None:
         tensors = self.learner.state()
         if self.processes.first:
-            checkpoint.save(
-                self.folder,
+            self.folder.save_checkpoint(
                 state,
                 tensors,
-                self.learner.actor,
-                self.tokenizer,
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial, merge=False),
                 as_dict(self.config),
                 self.config.keep,
             )
         self.processes.barrier()
 
     def _save_if_new(self, state: TrainState) -> None:
-        saved = checkpoint.list_checkpoints(self.folder)
-        if not saved or int(saved[-1].name) != state.iteration:
+        saved = self.folder.checkpoints()
+        if not saved or saved[-1].iteration != state.iteration:
             self._save(state)
 
     def _record(self, row: dict[str, Any], trackers: Trackers) -> None:
         if self.processes.first:
-            self.metrics.append(row)
+            self.folder.append_metrics(row)
             trackers.log(row)
         if "success" in row:
             self.screen.iteration(row)

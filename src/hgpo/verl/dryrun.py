@@ -6,7 +6,6 @@ one, the sizes are small, and the platform and rollout server are those of `cpu`
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +17,9 @@ from ..config import estimator_settings, load
 from ..config.schema import Config
 from ..errors import BadSetting, NumbersDiffer
 from ..estimators.estimate import estimate
+from ..runs.folder import RunFolder, write_model
 from ..steps.batch import StepBatch
-from .launch import finished_steps, launch, local_environment, make_start, resumed
+from .launch import launch, local_environment, make_start, resumed
 from .names import CPU_ROLLOUT, CPU_SWITCH
 from .overrides import Cluster
 from .play import isolated
@@ -58,7 +58,7 @@ def dry_run(
     preset: str,
     words: Sequence[str],
     extra: Sequence[str],
-    run: Path,
+    folder: Path,
     *,
     processes: int = 1,
     steps: int = 2,
@@ -73,8 +73,8 @@ def dry_run(
     """
     if processes < 1 or steps < 1:
         raise BadSetting(f"--processes {processes} --steps {steps}: expected 1 or more of each.")
-    run = run.resolve()
-    done = finished_steps(run) if resume else 0
+    run = RunFolder(folder.resolve())
+    done = run.verl_step() if resume else 0
     config = resumed(run, done + steps) if resume else dry_config(preset, words, steps)
     began = time.monotonic()
     launch(
@@ -87,16 +87,17 @@ def dry_run(
         prepare=_model,
         echo=echo,
     )
-    batch = gather(run)
-    largest = compare(batch, config)
+    batch = trained_steps(run)
+    batch.write(run.rows_file)
+    largest = check_advantages(batch, config)
     return {
-        "steps": finished_steps(run),
+        "steps": run.verl_step(),
         "rows": len(batch),
         "largest_difference": largest,
         "nonzero_advantages": float(np.mean(batch["advantage"].astype(float) != 0.0)),
         "processes": processes,
         "seconds": time.monotonic() - began,
-        "run": str(run),
+        "run": str(run.path),
     }
 
 
@@ -119,17 +120,15 @@ def cpu_overrides(processes: int) -> list[str]:
     ]
 
 
-def _model(config: Config, run: Path) -> None:
+def _model(config: Config, run: RunFolder) -> None:
     """A tiny random model whose tokenizer knows the environment's words; warm-started only where asked for."""
     from ..config.load import as_dict
     from ..config.stage import open_stage
     from ..models.load import make_tiny, save_model
     from ..models.tokenizer import make_tokenizer
-    from ..runs.checkpoint import PARTIAL, replace_folder
-    from ..runs.start import makes_start, start_folder, wander
+    from ..runs.start import makes_start, wander
 
-    folder = start_folder(run)
-    if folder.is_dir() or not makes_start(config):
+    if run.start.is_dir() or not makes_start(config):
         return
     if config.warm.episodes:
         make_start(config, run)
@@ -139,23 +138,17 @@ def _model(config: Config, run: Path) -> None:
     stage.close()
     positions = config.agent.max_prompt_tokens + config.agent.max_response_tokens
     model = make_tiny(config.model, len(tokenizer), tokenizer.eos_token_id, config.seed, positions)
-    partial = folder.with_name(f"{PARTIAL}{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    save_model(model, tokenizer, partial, as_dict(config))
-    replace_folder(partial, folder)
+    write_model(run.start, lambda partial: save_model(model, tokenizer, partial), as_dict(config))
 
 
-def gather(run: Path) -> StepBatch:
-    """All dumped steps as one batch, also written to RUN/rows.parquet."""
-    done = finished_steps(run)
-    files = [path for path in sorted((run / "rollouts").glob("*.parquet")) if int(path.stem[:6]) <= done]
-    rows = [row for path in files for row in StepBatch.read(path).rows()]
-    batch = StepBatch.from_rows(rows)
-    batch.write(run / "rows.parquet")
-    return batch
+def trained_steps(run: RunFolder) -> StepBatch:
+    """All kept steps up to the last checkpoint as one batch."""
+    done = run.verl_step()
+    files = [path for path, iteration in run.rollout_files().items() if iteration <= done]
+    return StepBatch.from_rows(row for path in files for row in StepBatch.read(path).rows())
 
 
-def compare(batch: StepBatch, config: Config) -> float:
+def check_advantages(batch: StepBatch, config: Config) -> float:
     """The largest difference between the advantages that verl trained on and `estimate` on the same steps.
 
     Raises:

@@ -1,15 +1,8 @@
-"""Start verl with our settings, keep what it says, and leave a run folder like the local trainer's.
-
-RUN/config.json    settings, versions, panels          RUN/data/        the dataset rows
-RUN/metrics.jsonl  one line per iteration              RUN/rollouts/    steps with advantages
-RUN/checkpoints/   verl's own, global_step_N           RUN/verl.log     everything verl printed
-RUN/model/         the policy in Hugging Face format (`hgpo eval RUN` reads it)
-"""
+"""Start verl with our settings, keep what it prints, and leave a run folder like the local trainer's."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -18,13 +11,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..config import as_dict, estimator_settings, read_config
+from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
-from ..errors import BadFile, BadSetting, EngineFailed, MissingExtra
-from ..files import write_text
+from ..config.stage import open_stage
+from ..errors import BadFile, EngineFailed, MissingExtra
+from ..runs.folder import VERL, Description, RunFolder
+from ..runs.panels import Panel
+from ..runs.play import make_panels
 from .data import Dataset, write_data
 from .overrides import Cluster, overrides
 from .play import isolated
@@ -50,14 +47,14 @@ def planned_data(config: Config, folder: Path) -> Dataset:
     return Dataset(folder / "train.parquet", files, 0, 0)
 
 
-def start_model(config: Config, run: Path) -> str:
+def start_model(config: Config, run: RunFolder) -> str:
     """What verl loads: the preset's model, or the policy that the run makes and warm-starts first."""
-    from ..runs.start import makes_start, start_folder
+    from ..runs.start import makes_start
 
-    return str(start_folder(run)) if makes_start(config) else config.model.path
+    return str(run.start) if makes_start(config) else config.model.path
 
 
-def run_words(config: Config, cluster: Cluster, run: Path, data: Dataset, *, resume: bool) -> list[str]:
+def run_words(config: Config, cluster: Cluster, run: RunFolder, data: Dataset, *, resume: bool) -> list[str]:
     """verl's overrides for a run in the folder `run` on the given data."""
     return overrides(
         config,
@@ -65,20 +62,20 @@ def run_words(config: Config, cluster: Cluster, run: Path, data: Dataset, *, res
         model=start_model(config, run),
         train=data.train,
         validation=data.validation,
-        run=run,
+        run=run.path,
         resume=resume,
     )
 
 
 def launch(
     config: Config,
-    run: Path,
+    run: RunFolder,
     cluster: Cluster,
     extra: Sequence[str] = (),
     *,
     resume: bool = False,
     environment: Mapping[str, str | None] | None = None,
-    prepare: Callable[[Config, Path], None] | None = None,
+    prepare: Callable[[Config, RunFolder], None] | None = None,
     echo: bool = True,
 ) -> Path:
     """Train with verl into the folder `run`; returns the exported model's folder.
@@ -96,36 +93,63 @@ def launch(
     problem = misfit()
     if problem:
         raise EngineFailed(problem)
-    run = run.resolve()
-    if (run / "config.json").is_file() and not resume:
-        raise BadSetting(
-            f"{run} already holds a run. Continue it with --resume, or choose another folder with --run."
-        )
-    run.mkdir(parents=True, exist_ok=True)
+    run = RunFolder(run.path.resolve())
+    if not resume:
+        run.require_new()
+    run.path.mkdir(parents=True, exist_ok=True)
     (prepare or make_start)(config, run)
-    data = write_data(config, run / "data")
-    _write_config(config, run, data)
+    data = write_data(config, run.data)
+    panels = describe(config, run)
     words = run_words(config, cluster, run, data, resume=resume)
-    status = execute(command([*words, *extra]), run / "verl.log", environment or {}, echo=echo)
+    status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
     if status:
         raise EngineFailed(
-            f"verl ended with status {status}; the end of {run / 'verl.log'}:\n{tail(run / 'verl.log')}\n"
-            f"`hgpo verl doctor` checks the installation; continue with --resume once it is mended."
+            f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
+            f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
         )
-    return export(config, run)
+    export(config, run)
+    close(config, run, panels, quiet=not echo)
+    return run.model
 
 
-def make_start(config: Config, run: Path) -> None:
+def make_start(config: Config, run: RunFolder) -> None:
     """The local trainer's warm start, where the settings ask for one."""
-    from ..config.stage import open_stage
     from ..models.load import pick_device
-    from ..runs.start import makes_start, prepare, start_folder
+    from ..runs.start import makes_start, prepare
     from ..runs.tracking import Screen
 
     if makes_start(config):
         stage = open_stage(isolated(config))
-        prepare(config, stage, start_folder(run), pick_device(config.device), Screen(config.iterations))
+        prepare(config, stage, run.start, pick_device(config.device), Screen(config.iterations))
         stage.close()
+
+
+def describe(config: Config, run: RunFolder) -> dict[str, Panel]:
+    """Write down what the run is; returns the panels that it will be evaluated on."""
+    stage = open_stage(config)
+    panels = make_panels(stage, config.eval)
+    tasks = stage.tasks(config.env.split, config.env.tasks)
+    stage.close()
+    description = Description.of(config, panels, len(tasks), VERL)
+    versions = {name: installed(name) for name in ("verl", "ray", "TransferQueue") if installed(name)}
+    provenance = {**description.provenance, "versions": {**description.provenance["versions"], **versions}}
+    run.describe(replace(description, provenance=provenance))
+    return panels
+
+
+def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet: bool) -> None:
+    """Write the outcome of a run that came to its end."""
+    from ..runs.reporting import finish
+    from ..runs.tracking import Screen
+
+    result = {
+        "name": experiment_name(config),
+        "ended": "finished",
+        "iterations": run.verl_step(),
+        "seconds": sum(row.get("seconds") or 0.0 for row in run.metrics()),
+        "best_iteration": run.best_iteration(),
+    }
+    finish(run, result, panels, Screen(config.iterations, quiet=quiet), "hgpo verl launch --resume --run")
 
 
 def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
@@ -194,62 +218,25 @@ def tail(log: Path) -> str:
     return "\n".join(lines[-TAIL:])
 
 
-def finished_steps(run: Path) -> int:
-    """The step of the last checkpoint, 0 when there is none."""
-    try:
-        return int((run / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def export(config: Config, run: Path) -> Path:
+def export(config: Config, run: RunFolder) -> None:
     """Copy the last checkpoint's Hugging Face model to RUN/model, with the settings it was trained with."""
-    from ..models.load import SETTINGS
-    from ..runs.checkpoint import PARTIAL, replace_folder
-
-    source = run / "checkpoints" / f"global_step_{finished_steps(run)}" / "actor" / "huggingface"
+    source = run.verl_model(run.verl_step())
     if not any(source.glob("*.safetensors")):
         raise BadFile(
             f"There is no exported model in {source}. verl writes it with every checkpoint (save_every); was hf_model "
             "taken out of actor_rollout_ref.actor.checkpoint.save_contents?"
         )
-    partial = run / f"{PARTIAL}model"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(source, partial)
-    (partial / SETTINGS).write_text(
-        json.dumps({"config": as_dict(config)}, indent=1) + "\n", encoding="utf-8"
-    )
-    replace_folder(partial, run / "model")
-    return run / "model"
+    run.export(lambda partial: _copy(source, partial), as_dict(config))
 
 
-def resumed(run: Path, iterations: int | None = None) -> Config:
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, dirs_exist_ok=True)
+
+
+def resumed(run: RunFolder, iterations: int | None = None) -> Config:
     """The settings of the run in a folder, perhaps with another length."""
-    from dataclasses import replace
-
-    stored = run / "config.json"
-    if not stored.is_file():
-        raise BadFile(f"There is no run to resume in {run}: {stored} is missing.")
-    config = read_config(stored)
+    config = run.config()
     return config if iterations is None else replace(config, iterations=iterations)
-
-
-def _write_config(config: Config, run: Path, data: Dataset) -> None:
-    from ..runs.provenance import provenance
-
-    found = provenance()
-    found["versions"] |= {
-        name: installed(name) for name in ("verl", "ray", "TransferQueue") if installed(name)
-    }
-    content: dict[str, Any] = {
-        "name": experiment_name(config),
-        "config": as_dict(config),
-        "estimator": {"name": config.estimator.name, **estimator_settings(config)},
-        "engine": "verl",
-        "training_rows": data.rows,
-        **found,
-    }
-    write_text(run / "config.json", json.dumps(content, indent=1) + "\n")
 
 
 def require_extra() -> None:

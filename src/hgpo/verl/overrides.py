@@ -10,6 +10,7 @@ from typing import Any
 
 from ..config.schema import Config, experiment_name
 from ..errors import BadSetting, UnknownName
+from ..runs.folder import RunFolder
 from .names import AGENT, ESTIMATOR, MODES
 from .settings import RUN_FOLDER, quote, write
 
@@ -186,13 +187,13 @@ def overrides(
         "trainer.max_actor_ckpt_to_keep": config.keep,
         "trainer.test_freq": config.eval.every or -1,
         "trainer.val_before_train": config.eval.every > 0 and not resume,
-        "trainer.default_local_dir": str(run / "checkpoints"),
+        "trainer.default_local_dir": str(RunFolder(run).checkpoint_parent),
         "trainer.resume_mode": "auto" if resume else "disable",
         "trainer.project_name": config.track.wandb or "hgpo",
         "trainer.experiment_name": experiment_name(config),
         "trainer.logger": _loggers(config),
         f"+{RUN_FOLDER}": str(run),
-        "hydra.run.dir": str(run / "hydra"),
+        "hydra.run.dir": str(RunFolder(run).hydra),
     }
     if cluster.mode == "separate_async":
         settings |= {

@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ..errors import BadSetting
-from ..runs.tracking import Metrics
+from ..runs.folder import RunFolder
 from .advantage import PREFIX, Advantages, advantages, handed_over
 from .loop import RECORD
 from .minibatch import Plan, plan
@@ -37,7 +37,8 @@ class HgpoTrainer:
 
     def __init__(self, config: Any) -> None:
         self.hgpo = read(config)
-        self.files = run_folder(config)
+        folder = run_folder(config)
+        self.folder = RunFolder(Path(folder)) if folder else None
         self.plan: Plan | None = None
         _check(config)
         with open_dict(config):
@@ -101,7 +102,7 @@ class HgpoTrainer:
     def _keep(self, found: Advantages, keys: list[str], partition: str) -> None:
         """Write this iteration's steps, with the advantages read back from what verl trains on."""
         step, every = self.global_steps, self.hgpo.rollout.keep_every  # type: ignore[attr-defined]
-        if not self.files or not every or step % every:
+        if self.folder is None or not every or step % every:
             return
         fields = ["advantages", "response_mask", "prompts", "responses"]
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=fields)
@@ -110,17 +111,15 @@ class HgpoTrainer:
         for place in found.places.tolist():
             values = columns["advantages"][place][columns["response_mask"][place].bool()]
             trained.append(float(values[0]) if len(values) else math.nan)
-        folder = Path(self.files) / "rollouts"
-        folder.mkdir(parents=True, exist_ok=True)
-        # Several local updates may share one global step (separate_async); none may overwrite another.
-        trigger = int(getattr(self, "local_trigger_step", 0))
-        found.batch.with_columns(
+        batch = found.batch.with_columns(
             advantage=np.array(trained),
             iteration=np.full(len(trained), step),
             prompt_ids=[columns["prompts"][place].tolist() for place in found.places.tolist()],
             response_ids=[columns["responses"][place].tolist() for place in found.places.tolist()],
             verl_key=[keys[place] for place in found.places.tolist()],
-        ).write(folder / (f"{step:06d}.parquet" if not trigger else f"{step:06d}-{trigger}.parquet"))
+        )
+        # Several local updates may share one global step (separate_async); none may overwrite another.
+        self.folder.write_rollouts(batch, step, int(getattr(self, "local_trigger_step", 0)))
 
     def _validate(self) -> dict[str, Any]:
         metrics: dict[str, Any] = super()._validate()  # type: ignore[misc]
@@ -139,14 +138,14 @@ class HgpoTrainer:
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()  # type: ignore[misc]
-        if self.files:
-            Path(self.files).mkdir(parents=True, exist_ok=True)
+        if self.folder is not None:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
             # What came after the checkpoint will be written again.
-            Metrics(Path(self.files) / "metrics.jsonl").rewind(self.global_steps or -1)  # type: ignore[attr-defined]
+            self.folder.rewind_metrics(self.global_steps or -1)  # type: ignore[attr-defined]
 
     def _log(self, row: dict[str, Any]) -> None:
-        if self.files:
-            Metrics(Path(self.files) / "metrics.jsonl").append(
+        if self.folder is not None:
+            self.folder.append_metrics(
                 {
                     key: _plain(value)
                     for key, value in row.items()

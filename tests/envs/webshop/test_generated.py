@@ -11,7 +11,7 @@ import pytest
 from hgpo.config.schema import AgentConfig, Config, EnvConfig
 from hgpo.config.stage import open_stage
 from hgpo.envs import check_env, make
-from hgpo.envs.scripted import scripted
+from hgpo.envs.actors import expert
 from hgpo.envs.webshop import generated
 from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.shopper import Shopper, Wish
@@ -106,7 +106,7 @@ def test_contract() -> None:
 
 def test_the_expert_is_the_shopper_in_a_shop() -> None:
     env: Any = make("shop")
-    assert play(env, env.tasks("train")[0], scripted("expert")).success
+    assert play(env, env.tasks("train")[0], expert(env)).success
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_shopper_recovers_from_slips(step: int, slip: str) -> None:
     tasks = [task for task in env.tasks("train") if len(env.goals[int(task[5:])]["goal_options"]) == 2]
     for task in tasks[:20]:
         seen = env.reset(task)
-        policy = scripted("expert")
+        policy = expert(env)
         policy.reset(seen)
         for number in range(20):
             action = policy.act(seen)

@@ -18,6 +18,7 @@ from ..contract import Observation, Transition
 from ..supervised import SupervisedEnv
 from .alfworld import GameSet
 from .episode import Outcome
+from .expert import HouseholdExpert
 
 
 def supervised(
@@ -41,7 +42,15 @@ def supervised(
     }
     factory = f"{__name__}:OfficialEnv"
     # The engine's C library keeps what it loads; a new process now and then keeps memory flat.
-    return SupervisedEnv(factory, settings, step_timeout=step_timeout, recycle_after=200, python=python)
+    return OfficialGames(factory, settings, step_timeout=step_timeout, recycle_after=200, python=python)
+
+
+class OfficialGames(SupervisedEnv):
+    """The official engine in its worker; the expert stays in this process."""
+
+    def expert(self) -> HouseholdExpert:
+        """A fresh expert."""
+        return HouseholdExpert()
 
 
 def _need_packages() -> None:

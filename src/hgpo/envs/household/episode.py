@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...errors import BadSetting, ResetNeeded
 from ..contract import Observation, Transition
+from .expert import HouseholdExpert
 from .house import House
 from .world import World
 
@@ -89,6 +90,10 @@ class HouseEnv(ABC):
             raise ResetNeeded(type(self).__name__)
         text = world.act(action)
         return self.outcome.after(text, world.admissible(), world.won())
+
+    def expert(self) -> HouseholdExpert:
+        """A fresh expert; it knows the texts only, not this environment."""
+        return HouseholdExpert()
 
     def close(self) -> None:
         """Forget the episode."""

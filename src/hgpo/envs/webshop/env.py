@@ -19,6 +19,7 @@ from . import pages
 from .catalogue import Catalogue
 from .goals import Goal
 from .reward import score
+from .shopper import Shopper
 from .sources import HELP
 from .taggers import Tagger, choose_tagger
 
@@ -270,6 +271,10 @@ class WebShop:
         purchase = score(product, price, session.options, session.goal, self.tagger)
         session.page = pages.done_page(product.asin, session.options, purchase.score)
         return {"asin": product.asin, "options": dict(session.options), "price": price, **purchase.parts()}
+
+    def expert(self) -> Shopper:
+        """A fresh shopper; it reads pages only."""
+        return Shopper()
 
     def close(self) -> None:
         """Forget the session; the catalogue stays for others."""

@@ -1,4 +1,4 @@
-"""Scripted policies on the household world."""
+"""Actors: random, replay and the experts of the built-in environments."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from hgpo.envs import Observation, TextEnv, make
-from hgpo.envs.scripted import RandomPolicy, ReplayPolicy, ScriptedPolicy, scripted
+from hgpo.envs.actors import Actor, RandomActor, ReplayActor, actor, expert
+from hgpo.envs.household.expert import HouseholdExpert
 from hgpo.errors import BadSetting, UnknownName
 
 
-def play(env: TextEnv, task: str, policy: ScriptedPolicy) -> tuple[list[str], bool]:
+def play(env: TextEnv, task: str, policy: Actor) -> tuple[list[str], bool]:
     seen: Any = env.reset(task)
     policy.reset(seen)
     actions = []
@@ -27,7 +28,7 @@ def test_expert_solves_generated_houses(size: str) -> None:
     env = make("household", size=size)
     for split in env.splits:
         tasks = env.tasks(split)[:120]
-        won = sum(play(env, task, scripted("expert"))[1] for task in tasks)
+        won = sum(play(env, task, expert(env))[1] for task in tasks)
         assert won >= 0.98 * len(tasks), (split, won)
 
 
@@ -35,7 +36,7 @@ def test_expert_solves_official_games(shared: Path) -> None:
     env = make("alfworld", data=shared / "alfworld" / "games_compact.jsonl.xz")
     for split in ("in-domain", "out-of-domain"):
         tasks = env.tasks(split)
-        lost = [task for task in tasks if not play(env, task, scripted("expert"))[1]]
+        lost = [task for task in tasks if not play(env, task, expert(env))[1]]
         assert lost == []
 
 
@@ -46,7 +47,7 @@ def test_expert_is_honest() -> None:
     for index in range(0, 6000, 6):
         seen: Any = env.reset(f"medium/train/{index:05d}")
         start = seen.text
-        policy = scripted("expert")
+        policy = expert(env)
         policy.reset(seen)
         trail = []
         while not getattr(seen, "done", False):
@@ -67,9 +68,15 @@ def test_expert_is_honest() -> None:
 
 def test_expert_says_which_tasks_it_understands() -> None:
     with pytest.raises(BadSetting, match="does not understand the task 'win the lottery"):
-        scripted("expert").reset(Observation("Your task is to: win the lottery."))
-    with pytest.raises(BadSetting, match="No expert understands an episode that opens with 'Hello'"):
-        scripted("expert").reset(Observation("Hello"))
+        HouseholdExpert().reset(Observation("Your task is to: win the lottery."))
+
+
+def test_an_environment_without_an_expert_is_named() -> None:
+    class Mute:
+        pass
+
+    with pytest.raises(BadSetting, match=r"Mute has no expert. Give it a method `expert\(\)`"):
+        expert(Mute())  # type: ignore[arg-type]
 
 
 def test_expert_knows_the_shop_too() -> None:
@@ -77,7 +84,7 @@ def test_expert_knows_the_shop_too() -> None:
     scores = []
     for task in env.tasks(env.splits[0])[:10]:
         seen: Any = env.reset(task)
-        policy = scripted("expert")
+        policy = expert(env)
         policy.reset(seen)
         while not getattr(seen, "done", False):
             seen = env.step(policy.act(seen))
@@ -87,24 +94,24 @@ def test_expert_knows_the_shop_too() -> None:
 
 def test_random_is_seeded() -> None:
     env = make("household", size="tiny")
-    first = [play(env, "tiny/train/00000", policy)[0] for policy in (RandomPolicy(1), RandomPolicy(1))]
-    assert first[0] == first[1]
-    policy = RandomPolicy(1)
-    assert play(env, "tiny/train/00000", policy)[0] != play(env, "tiny/train/00000", policy)[0]
+    one, again, other = (play(env, "tiny/train/00000", RandomActor(seed))[0] for seed in (1, 1, 2))
+    assert one == again != other
+    assert one != play(env, "tiny/train/00001", RandomActor(1))[0]
     with pytest.raises(BadSetting, match="lists none"):
-        policy.act(Observation("nothing to do"))
+        RandomActor(1).act(Observation("nothing to do"))
+    assert RandomActor(1, otherwise="look").act(Observation("nothing to do")) == "look"
 
 
 def test_replay_repeats() -> None:
     env: Any = make("household", size="small")
     task = env.tasks("out-of-domain")[4]
-    policy = scripted("replay", actions=env.walkthrough(task))
+    policy = ReplayActor(env.walkthrough(task))
     assert play(env, task, policy) == (env.walkthrough(task), True)
     assert play(env, task, policy)[1]
     with pytest.raises(BadSetting, match="at least one action"):
-        ReplayPolicy([])
+        ReplayActor([])
 
 
 def test_unknown_policy() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'expert'"):
-        scripted("expret")
+        actor("expret", make("household"))

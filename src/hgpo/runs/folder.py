@@ -1,0 +1,574 @@
+"""The folder of a run: what lies in it, and the only code that reads and writes it.
+
+`hgpo train` and `hgpo verl launch` write the same files with the same fields, so `hgpo eval`, `hgpo compare`,
+`hgpo inspect` and `--resume` need not know which of them trained a run. `LAYOUT` lists everything; docs/training.md
+shows it.
+
+Nothing is ever half there: files and folders are written under another name, flushed to disk and renamed, so a kill
+at any instant leaves the last good state. Weights are safetensors, everything else is JSON or Parquet; no pickles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..config import as_dict, build, estimator_settings
+from ..config.schema import Config, experiment_name
+from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
+from ..files import PARTIAL, atomic_folder, write_text
+from ..steps.batch import StepBatch
+from .panels import Panel, PanelSummary
+from .provenance import provenance
+
+SaveModel = Callable[[Path], None]
+"""Writes a model in Hugging Face format into a folder that exists."""
+SETTINGS = "hgpo.json"
+"""Beside a model's weights: the settings it was trained with, so that evaluation knows K and the prompts."""
+LOCAL, VERL = "hgpo", "verl"
+"""The trainers."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file or folder of a run."""
+
+    name: str
+    """Its path in the run folder; N stands for a digit of an iteration."""
+    content: str
+    """What it holds."""
+    trainer: str = ""
+    """The only trainer that writes it; empty for both."""
+
+
+LAYOUT = (
+    Entry("config.json", "settings, estimator, task panels, trainer, package versions and commit"),
+    Entry("metrics.jsonl", "one line per iteration"),
+    Entry(
+        "rollouts/NNNNNN.parquet",
+        "steps and advantages of every `rollout.keep_every`-th iteration (`.jsonl.gz` without pyarrow)",
+    ),
+    Entry("start/", "the policy that the run began with, if the run made it (`model=tiny`, `warm.episodes`)"),
+    Entry(
+        "checkpoints/NNNNNN/",
+        "`trainer.safetensors` (weights and optimiser), `state.json` and `model/` (of a LoRA run the adapters alone); "
+        "the best and the last are kept",
+        LOCAL,
+    ),
+    Entry(
+        "checkpoints/global_step_N/", "verl's own checkpoints, with the model in Hugging Face format", VERL
+    ),
+    Entry("model/", "the policy at the end, in Hugging Face format, with its settings in `hgpo.json`"),
+    Entry("results.json", "the outcome: how the run ended, success at the start, at the end and at best"),
+    Entry("curves.png", "learning curves (with matplotlib)"),
+    Entry("not_finite.jsonl.gz", "the batch that gave a loss or gradient that is not finite", LOCAL),
+    Entry("tensorboard/", "TensorBoard's files (`track.tensorboard=true`)", LOCAL),
+    Entry("data/", "the dataset rows: one per group to play", VERL),
+    Entry("verl.log", "everything that verl printed", VERL),
+    Entry("hydra/", "verl's resolved configuration", VERL),
+    Entry("rows.parquet", "of a dry run: all steps with the advantages that verl trained on", VERL),
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a run is: the content of `config.json`."""
+
+    name: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """All settings, resolved."""
+    estimator: Mapping[str, Any] = field(default_factory=dict)
+    """The estimator's name and settings."""
+    panels: Mapping[str, PanelSummary] = field(default_factory=dict)
+    """The evaluated task panel of each split."""
+    training_tasks: int = 0
+    trainer: str = LOCAL
+    """`hgpo` or `verl`."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Package versions, commit and machine."""
+
+    @classmethod
+    def of(
+        cls, config: Config, panels: Mapping[str, Panel], training_tasks: int, trainer: str = LOCAL
+    ) -> Description:
+        """Of a run that begins here and now."""
+        return cls(
+            experiment_name(config),
+            as_dict(config),
+            {"name": config.estimator.name, **estimator_settings(config)},
+            {split: panel.summary() for split, panel in panels.items()},
+            training_tasks,
+            trainer,
+            provenance(),
+        )
+
+
+@dataclass(frozen=True)
+class TrainState:
+    """Where a run stands, besides its weights: the content of `state.json`."""
+
+    iteration: int
+    """Finished iterations."""
+    cursor: int
+    """Tasks handed out so far."""
+    updates: int
+    """Optimiser steps so far."""
+    best_iteration: int = -1
+    """The iteration with the best evaluation so far, -1 before the first."""
+    best_success: float = -1.0
+    """Its success."""
+    seconds: float = 0.0
+    """Time spent training so far."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint of `hgpo train`."""
+
+    path: Path
+
+    @property
+    def iteration(self) -> int:
+        """Finished iterations."""
+        return int(self.path.name)
+
+    @property
+    def model(self) -> Path:
+        """The policy in Hugging Face format."""
+        return self.path / "model"
+
+    @property
+    def weights(self) -> Path:
+        """Weights and optimiser moments, in the type they are trained in."""
+        return self.path / "trainer.safetensors"
+
+    def state(self) -> TrainState:
+        """Where the run stood."""
+        try:
+            return TrainState(**_read_json(self.path / "state.json", "the state of a run"))
+        except (BadFile, TypeError) as error:
+            raise self._damaged(error) from error
+
+    def tensors(self) -> dict[str, Any]:
+        """Weights and optimiser moments (torch tensors)."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return dict(load_file(self.weights))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> BadFile:
+        return BadFile(
+            f"The checkpoint {self.path} is damaged: {error}. Delete it to go on from the one before."
+        )
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of a run. Making one touches nothing on disk."""
+
+    path: Path
+
+    @classmethod
+    def default(cls, preset: str, config: Config) -> RunFolder:
+        """Where a run goes when no folder is named: `runs/PRESET/NAME_seedN`, or below `$CHECKPOINTS_DIR`."""
+        base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
+        return cls(base / preset / f"{experiment_name(config)}_seed{config.seed}")
+
+    # What the run is
+
+    @property
+    def config_file(self) -> Path:
+        """`config.json`, whose presence makes a folder a run."""
+        return self.path / "config.json"
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.config_file.is_file()
+
+    def require_new(self) -> None:
+        """Refuse a folder that holds a run already."""
+        if self.exists():
+            raise BadSetting(
+                f"{self.path} already holds a run. Continue it with --resume, or choose another folder with --run."
+            )
+
+    def description(self) -> Description:
+        """What the run is; fields that an earlier version did not write are empty."""
+        content = _read_json(self.config_file, "the configuration of a run")
+        try:
+            return Description(
+                name=str(content.get("name", "")),
+                config=dict(content.get("config") or {}),
+                estimator=dict(content.get("estimator") or {}),
+                panels={
+                    split: PanelSummary.read(part)
+                    for split, part in dict(content.get("panels") or {}).items()
+                },
+                training_tasks=int(content.get("training_tasks", 0)),
+                trainer=str(content.get("trainer", LOCAL)),
+                provenance={
+                    key: content[key] for key in ("versions", "commit", "platform", "cpus") if key in content
+                },
+            )
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise BadFile(f"{self.config_file} is not the configuration of a run: {error}.") from error
+
+    def describe(self, description: Description) -> None:
+        """Write `config.json`, making the folder if needed."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        content = asdict(description)
+        content["panels"] = {split: panel.content() for split, panel in description.panels.items()}
+        provenance = content.pop("provenance")
+        _write_json(self.config_file, {**content, **provenance})
+
+    def config(self) -> Config:
+        """The run's settings.
+
+        Raises:
+            BadFile: there is no run here, or its settings cannot be read.
+        """
+        if not self.exists():
+            raise BadFile(f"There is no run to resume in {self.path}: {self.config_file} is missing.")
+        stored = self.description().config
+        if not stored:
+            raise BadFile(f"{self.config_file} does not hold the settings of a run.")
+        return build(stored)
+
+    # Numbers, iteration by iteration
+
+    @property
+    def metrics_file(self) -> Path:
+        """`metrics.jsonl`."""
+        return self.path / "metrics.jsonl"
+
+    def metrics(self, notes: list[str] | None = None) -> list[dict[str, Any]]:
+        """The lines of `metrics.jsonl` by iteration; of two lines about one iteration the later counts.
+
+        A last line that is not complete (the run is writing it, or was killed) is left out.
+
+        Args:
+            notes: gets a sentence about lines that were left out; then a damaged line is no error.
+
+        Raises:
+            BadFile: a line before the last is damaged, and no notes are taken.
+        """
+        rows: dict[int, dict[str, Any]] = {}
+        lines = self.metrics_file.read_bytes().splitlines() if self.metrics_file.is_file() else []
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                rows[int(row["iteration"])] = row
+            except (ValueError, KeyError, TypeError) as error:
+                problem = f"{self.metrics_file}, line {number} is not the metrics of an iteration ({error})"
+                if notes is not None:
+                    notes.append(f"the rest of {self.metrics_file.name} was left out: {problem}.")
+                elif number < len(lines):
+                    raise BadFile(f"{problem}. Restore the file, or remove the line.") from error
+                break
+        return [row for _, row in sorted(rows.items())]
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Add the line of an iteration."""
+        with open(self.metrics_file, "a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+
+    def rewind_metrics(self, iteration: int) -> None:
+        """Keep the lines up to `iteration` only: what came after the checkpoint will be written again."""
+        kept = [row for row in self.metrics() if row["iteration"] <= iteration]
+        write_text(self.metrics_file, "".join(json.dumps(row) + "\n" for row in kept))
+
+    # Checkpoints
+
+    @property
+    def checkpoint_parent(self) -> Path:
+        """`checkpoints/`; verl writes its own checkpoints there."""
+        return self.path / "checkpoints"
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """All complete checkpoints of `hgpo train`, oldest first."""
+        return [
+            Checkpoint(path)
+            for path in _children(self.checkpoint_parent)
+            if path.name.isdigit() and (path / "state.json").is_file()
+        ]
+
+    def save_checkpoint(
+        self,
+        state: TrainState,
+        tensors: Mapping[str, Any],
+        save_model: SaveModel,
+        settings: Mapping[str, Any],
+        keep: int,
+    ) -> Checkpoint:
+        """Write a checkpoint and remove those that are neither the best nor among the last `keep`.
+
+        Args:
+            state: where the run stands.
+            tensors: weights and optimiser moments (torch tensors).
+            save_model: writes the policy.
+            settings: the run's settings, for the model's `hgpo.json`.
+            keep: how many of the latest checkpoints to keep.
+        """
+        from safetensors.torch import save_file
+
+        self.checkpoint_parent.mkdir(parents=True, exist_ok=True)
+        for leftover in self.checkpoint_parent.glob(f"{PARTIAL}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        with atomic_folder(self.checkpoint_parent / f"{state.iteration:06d}") as partial:
+            written = Checkpoint(partial)
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, written.weights)
+            written.model.mkdir()
+            _fill_model(written.model, save_model, settings)
+            (partial / "state.json").write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
+        known = self.checkpoints()
+        for old in known[:-keep]:
+            if old.iteration != state.best_iteration:
+                shutil.rmtree(old.path, ignore_errors=True)
+        return known[-1]
+
+    def verl_step(self) -> int:
+        """The step of verl's last checkpoint, 0 when there is none."""
+        try:
+            return int((self.checkpoint_parent / "latest_checkpointed_iteration.txt").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def verl_model(self, step: int) -> Path:
+        """The Hugging Face model in verl's checkpoint of a step."""
+        return self.checkpoint_parent / f"global_step_{step}" / "actor" / "huggingface"
+
+    # Models
+
+    @property
+    def start(self) -> Path:
+        """`start/`, the policy that the run began with, if it made one."""
+        return self.path / "start"
+
+    @property
+    def model(self) -> Path:
+        """`model/`, the policy at the end."""
+        return self.path / "model"
+
+    def export(self, save_model: SaveModel, settings: Mapping[str, Any]) -> Path:
+        """Write `model/`."""
+        write_model(self.model, save_model, settings)
+        return self.model
+
+    def holds_models(self) -> bool:
+        """Whether there is something to evaluate: a finished run may have been stripped of its checkpoints."""
+        return self.checkpoint_parent.is_dir() or model_settings(self.model) is not None
+
+    def saved_models(self) -> dict[int, Path]:
+        """The policies of all checkpoints by iteration, whichever trainer wrote them."""
+        models = {one.iteration: one.model for one in self.checkpoints()}
+        for path in _children(self.checkpoint_parent):
+            step = path.name.removeprefix("global_step_")
+            if step != path.name and step.isdigit() and any(self.verl_model(int(step)).glob("*.safetensors")):
+                models[int(step)] = self.verl_model(int(step))
+        return dict(sorted(models.items()))
+
+    def find_model(self, checkpoint: str) -> Path:
+        """The policy of a run: `last`, `best`, or that of an iteration.
+
+        Raises:
+            BadFile: nothing was saved yet, or not the best.
+            UnknownName: there is no such checkpoint.
+        """
+        if checkpoint == "last" and model_settings(self.model) is not None:
+            return self.model
+        saved = self.saved_models()
+        if not saved:
+            raise BadFile(f"{self.path} has no checkpoint yet; let it train a little, then evaluate.")
+        last = max(saved)
+        if checkpoint == "last":
+            return saved[last]
+        if checkpoint == "best":
+            best = self.best_iteration()
+            if best not in saved:
+                raise BadFile(
+                    f"The best evaluation of {self.path} was that of iteration {best}, which was not saved "
+                    f"(save_every). Choose one of {', '.join(map(str, saved))} with --checkpoint."
+                    if best >= 0
+                    else f"{self.path} was never evaluated, so no checkpoint is the best; use --checkpoint last."
+                )
+            return saved[best]
+        if not checkpoint.isdigit() or int(checkpoint) not in saved:
+            raise UnknownName("checkpoint", checkpoint, ["last", "best", *map(str, saved)])
+        return saved[int(checkpoint)]
+
+    def best_iteration(self) -> int:
+        """The iteration with the best success on the first evaluated split, the earliest of equals; -1 without."""
+        key = next((success_key(split) for split in self.description().panels), "")
+        evaluated = [(-row[key], row["iteration"]) for row in self.metrics() if row.get(key) is not None]
+        return min(evaluated)[1] if evaluated else -1
+
+    # Rollouts
+
+    @property
+    def rollouts(self) -> Path:
+        """`rollouts/`."""
+        return self.path / "rollouts"
+
+    def rollout_files(self) -> dict[Path, int]:
+        """The kept rollouts with the iteration of each, in order."""
+        files = {}
+        for path in _children(self.rollouts):
+            number = path.name.partition(".")[0].partition("-")[0]
+            if number.isdigit() and path.name.endswith((".parquet", ".jsonl.gz")):
+                files[path] = int(number)
+        return files
+
+    def write_rollouts(self, batch: StepBatch, iteration: int, part: int = 0) -> Path:
+        """Keep an iteration's steps: Parquet, or JSON lines without pyarrow.
+
+        Args:
+            batch: the steps.
+            iteration: the iteration they belong to.
+            part: where several updates share an iteration's number (an asynchronous mode of verl), which one.
+        """
+        self.rollouts.mkdir(parents=True, exist_ok=True)
+        name = f"{iteration:06d}-{part}" if part else f"{iteration:06d}"
+        return _write_steps(batch, self.rollouts / f"{name}.parquet", self.rollouts / f"{name}.jsonl.gz")
+
+    def write_not_finite(self, batch: StepBatch) -> Path:
+        """Keep the batch that gave a loss or gradient that is not finite."""
+        path = self.path / "not_finite.jsonl.gz"
+        batch.write(path)
+        return path
+
+    # The outcome
+
+    @property
+    def results_file(self) -> Path:
+        """`results.json`."""
+        return self.path / "results.json"
+
+    def results(self) -> dict[str, Any] | None:
+        """How the run ended; None while it has not."""
+        return _read_json(self.results_file, "the outcome of a run") if self.results_file.is_file() else None
+
+    def write_results(self, content: Mapping[str, Any]) -> None:
+        """Write `results.json`."""
+        _write_json(self.results_file, content)
+
+    @property
+    def curves(self) -> Path:
+        """`curves.png`."""
+        return self.path / "curves.png"
+
+    # Of runs of verl alone, and of trackers
+
+    @property
+    def data(self) -> Path:
+        """`data/`, the dataset rows that verl reads."""
+        return self.path / "data"
+
+    @property
+    def verl_log(self) -> Path:
+        """`verl.log`, everything that verl printed."""
+        return self.path / "verl.log"
+
+    @property
+    def hydra(self) -> Path:
+        """`hydra/`, verl's resolved configuration."""
+        return self.path / "hydra"
+
+    @property
+    def rows_file(self) -> Path:
+        """`rows.parquet` of a dry run."""
+        return self.path / "rows.parquet"
+
+    @property
+    def tensorboard(self) -> Path:
+        """`tensorboard/`."""
+        return self.path / "tensorboard"
+
+
+@dataclass(frozen=True)
+class EvaluationFolder:
+    """Where `hgpo eval` writes: one log per seed and one result per split."""
+
+    path: Path
+
+    @classmethod
+    def default(cls, name: str) -> EvaluationFolder:
+        """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
+        return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / name)
+
+    def write_log(self, seed: int, lines: Sequence[str]) -> Path:
+        """Write `output_seed{seed}.log`, every episode in words."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / f"output_seed{seed}.log"
+        write_text(path, "\n".join(lines) + "\n")
+        return path
+
+    def write_result(self, split: str, content: Mapping[str, Any]) -> Path:
+        """Write `result_{split}.json`."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / f"result_{split}.json"
+        _write_json(path, content)
+        return path
+
+
+def success_key(split: str) -> str:
+    """The name in `metrics.jsonl` of the success on a split's panel."""
+    return f"eval/{split}/success"
+
+
+def write_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
+    """Write a model's folder, in the place of an earlier one: what `save_model` writes, and its `hgpo.json`."""
+    with atomic_folder(folder) as partial:
+        _fill_model(partial, save_model, settings)
+
+
+def model_settings(folder: Path) -> dict[str, Any] | None:
+    """The settings that the model in `folder` was trained with; None where there is no `hgpo.json`."""
+    if not (folder / SETTINGS).is_file():
+        return None
+    try:
+        return dict(_read_json(folder / SETTINGS, "the settings of a model")["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{folder / SETTINGS} does not hold the settings of a run: {error}.") from error
+
+
+def _fill_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
+    save_model(folder)
+    (folder / SETTINGS).write_text(json.dumps({"config": settings}, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_steps(batch: StepBatch, parquet: Path, lines: Path) -> Path:
+    try:
+        batch.write(parquet)
+    except MissingExtra:
+        batch.write(lines)
+        return lines
+    return parquet
+
+
+def _children(folder: Path) -> list[Path]:
+    """What lies in a folder, sorted by name; nothing where there is none."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _read_json(path: Path, content_name: str) -> dict[str, Any]:
+    """A JSON object; `content_name` says in errors what it should be."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read as {content_name}: {error}.") from error
+    if not isinstance(content, dict):
+        raise BadFile(f"{path} holds a JSON {type(content).__name__}; expected {content_name}, an object.")
+    return content
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(content, indent=1) + "\n")
