@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from hgpo.envs import make
 from hgpo.envs.actors import actor
-from hgpo.envs.household import TASK_TYPES
+from hgpo.envs.household.house import TASK_TYPES
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ NEEDS_TORCH = (
     "verl.launch",
 )
 NEEDS_VERL = ("verl.buffer", "verl.loop", "verl.plugin", "verl.trainer")
-NEEDS_RAPIDFUZZ = ("envs.webshop",)
+NEEDS_RAPIDFUZZ = ("envs.webshop.env", "envs.webshop.generated", "envs.webshop.reward")
 
 
 def rooms(description: str) -> list[list[str]]:

@@ -37,7 +37,7 @@ class Fetch:
         self.hand, self.steps = "", 0
         seen = ", ".join(f"{shelf} {fruit}" for shelf, fruit in zip(SHELVES, self.shelves))
         text = f"you see {seen}. your task is to: bring {self.wish}"
-        return Observation(text, self._can(), {"task_type": "fetch"})
+        return Observation(text, self._can(), {"task_type": "fetch", "goal": f"bring {self.wish}"})
 
     def _can(self) -> list[str]:
         return ["give"] if self.hand else [f"take {shelf}" for shelf in SHELVES]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+
 import pytest
 
+from hgpo.envs import make, registry
+from hgpo.envs.actors import expert
+from hgpo.envs.prompt import Remembered, Situation
 from hgpo.errors import UnknownName
+from hgpo.play import Job, Limits, WindowMemory
 from hgpo.play.actions import parse
-from hgpo.play.episode import task_sentence
-from hgpo.play.memory import Remembered
-from hgpo.play.prompts import Situation, shrink, style
+from hgpo.play.prompts import observation_marks, shrink, style, styles
+from hgpo.play.stage import Environments, Stage
+from hgpo.policies.scripted import ActingPolicy
 
 HERE = Situation(
     "put a mug in drawer 1.",
@@ -68,10 +75,73 @@ def test_unknown_style() -> None:
 def test_a_page_does_not_repeat_the_instruction() -> None:
     text = "WebShop [SEP] Instruction: [SEP] Find me a lamp, oak [SEP] Search"
     later = "Instruction: [SEP] Find me a lamp, oak [SEP] Back to Search [SEP] P001 [SEP] $9.00"
-    assert task_sentence(text, {}) == "Find me a lamp, oak"
     page = Situation(
         "Find me a lamp, oak", later, (Remembered(0, text, "search[lamp]"),), 1, ("click[p001]",)
     )
     for name in ("webshop", "compact"):
         assert style(name).render(page).count("Find me a lamp") == 1
         assert "P001" in style(name).render(page)
+
+
+def test_an_imported_prompt_gives_its_observation_back() -> None:
+    """What `observation_marks` says of prompts is what the styles write."""
+    before, after = observation_marks()
+    for name in styles():
+        for tags, reasoning in ((True, False), (True, True), (False, False)):
+            for shown in (True, False):
+                text = style(name, tags=tags, reasoning=reasoning, show_admissible=shown).render(HERE)
+                if name == "compact":
+                    assert before not in text
+                    continue
+                rest = text[text.rindex(before) + len(before) :]
+                end = min(rest.index(mark) for mark in after if mark in rest)
+                assert rest[:end].strip() == HERE.observation.strip()
+
+
+def test_every_folder_of_environments_brings_its_prompt() -> None:
+    assert styles() == ["compact", "generic", "household", "webshop"]
+    with pytest.raises(UnknownName, match="household, webshop"):
+        registry.prompt("houshold")
+
+
+@pytest.mark.parametrize(("name", "settings"), [("household", {"size": "tiny"}), ("shop", {})])
+def test_built_in_environments_say_their_task(name: str, settings: dict[str, str]) -> None:
+    env = make(name, **settings)
+    for task in env.tasks("train")[:20]:
+        first = env.reset(task)
+        assert first.info["goal"]
+        assert first.info["goal"] in first.text
+
+
+# A trained model knows the prompts it was trained on: their words are kept, byte for byte.
+RECORDED = {
+    "household": {
+        "compact": "72a9daadec61a201",
+        "generic": "efd16e29b6d24ccc",
+        "household": "4cab0296ebfe973e",
+        "webshop": "2f88b881191b445f",
+    },
+    "shop": {
+        "compact": "f6b2b471236c518e",
+        "generic": "cf4d889912010a43",
+        "household": "8b5d874e3703f216",
+        "webshop": "899b05f2b997dac7",
+    },
+}
+
+
+@pytest.mark.parametrize("env", RECORDED)
+@pytest.mark.parametrize("name", ["compact", "generic", "household", "webshop"])
+def test_prompts_are_those_recorded(env: str, name: str) -> None:
+    digest = hashlib.sha256()
+    for length, reasoning, shown in itertools.product((0, 2), (False, True), (False, True)):
+        chosen = style(name, reasoning=reasoning, show_admissible=shown)
+        stage = Stage(
+            Environments(env), style=chosen, limits=Limits(), memory=lambda k=length: WindowMemory(k)
+        )
+        jobs = [Job(task, task, 0, 0) for task in stage.tasks("train", 4)]
+        for episode in stage.play(ActingPolicy(lambda s=stage: expert(s.task_source), chosen), jobs).episodes:
+            for step in episode.steps:
+                digest.update(step.prompt.encode())
+        stage.close()
+    assert digest.hexdigest()[:16] == RECORDED[env][name]

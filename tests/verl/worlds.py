@@ -29,7 +29,8 @@ class Corridor:
         return self._seen()
 
     def _seen(self) -> Observation:
-        return Observation(f"Your task is to: reach the end.\ncell {self.cell}", ("left", "right"))
+        goal = "reach the end."
+        return Observation(f"Your task is to: {goal}\ncell {self.cell}", ("left", "right"), {"goal": goal})
 
     def step(self, action: str) -> Transition:
         self.cell = max(0, min(4, self.cell + (1 if len(action) % 2 == 0 else -1)))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ..play.prompts import STYLES
+from ..play.prompts import styles
 from ..settings import Settings, build, setting, settings_of
 
 
@@ -46,7 +46,7 @@ class EnvConfig(Settings):
 class AgentConfig(Settings):
     """What the agent sees and how it answers."""
 
-    prompt: str = setting("household", "Prompt style.", choices=lambda: STYLES)
+    prompt: str = setting("household", "Prompt style.", choices=styles)
     reasoning: bool = setting(True, "Ask for thoughts inside <think></think> before the action.")
     show_admissible: bool = setting(True, "List the admissible commands in the prompt.")
     history_length: int = setting(

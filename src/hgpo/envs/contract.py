@@ -25,7 +25,8 @@ class Observation:
     admissible: Sequence[str] = ()
     """Commands, or templates such as `search[...]`, that do something now; empty if there are none."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else an environment wants to hand over; JSON-like values only."""
+    """Anything else, JSON-like values only. Two keys mean something to prompts and reports: `goal`, the task in
+    words, stands in every prompt of the episode, and `task_type` names the kind of task."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from typing import Any
 from ..errors import UnknownName
 from ..settings import Setting, check_all, parameters_of
 from .contract import TextEnv
+from .prompt import PromptWords
 
-# Name -> "module:factory", imported when first made so that no environment costs anything unused.
+# Name -> "module:factory", imported when first made so that no environment costs anything unused. The module
+# `prompt` beside it has the words of its prompts.
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.household.alfworld:alfworld",
     "household": "hgpo.envs.household.env:HouseholdEnv",
@@ -69,6 +71,19 @@ def make(name: str, **settings: Any) -> TextEnv:
     if known is not None:
         settings = check_all(known, settings, f"the environment {name!r}")
     return maker(**settings)
+
+
+def prompts() -> list[str]:
+    """The folders of built-in environments: each brings a prompt of that name."""
+    return sorted({path.split(".")[2] for path in BUILT_IN.values()})
+
+
+def prompt(folder: str) -> PromptWords:
+    """The words of the prompt that a folder of environments brings."""
+    if folder not in prompts():
+        raise UnknownName("prompt", folder, prompts())
+    words: PromptWords = importlib.import_module(f"{__package__}.{folder}.prompt").PROMPT
+    return words
 
 
 def settings_of_env(name: str) -> dict[str, Setting] | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import BadSteps
+from ..play.prompts import observation_marks
 
 # Other people's names for our columns, most specific first.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -37,18 +38,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "task_type": ("data_source", "gamefile_type"),
 }
 
-# What stands before and after the present observation in a prompt: ours, and verl-agent's environments.
-_BEFORE = ("Now you see:", "current observation is:", "Current Observation:")
-_AFTER = (
-    "\nCommands that work now",
-    "\nActions that work now",
-    "\nWrite exactly",
-    "\nFirst reason",
-    "\nReply with",
-    "\nassistant",
-    "Your admissible actions",
-    "Now it's your turn",
-)
+# What stands before and after the present observation in a prompt: ours, a chat's, and verl-agent's environments.
+_NOW, _THEN = observation_marks()
+_BEFORE = (_NOW, "current observation is:", "Current Observation:")
+_AFTER = (*_THEN, "\nassistant", "Your admissible actions", "Now it's your turn")
 
 # verl fills a batch up with empty rows under a made-up key, and dumps them too.
 _PADDING = re.compile(r"pad[0-9a-f]{32}")

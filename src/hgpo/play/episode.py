@@ -12,17 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..envs.contract import TextEnv
+from ..envs.prompt import Situation
 from ..errors import BadFile, BadSetting, EnvironmentFailed, MissingExtra, UnknownName
 from ..seeds import derive
 from .actions import Outcome, parse
 from .memory import Memory
 from .policy import Policy, Reply, Request
-from .prompts import PromptStyle, Situation, shrink
+from .prompts import PromptStyle, shrink
 
-_TASKS = (
-    re.compile(r"[Yy]our task is to:?\s*(.+?)\s*(?:\n|$)"),
-    re.compile(r"Instruction: \[SEP\] (.+?) \[SEP\]"),
-)
 T = TypeVar("T")
 Call = Callable[[Callable[[], T]], Awaitable[T]]
 
@@ -93,14 +90,6 @@ class Episode:
         return f"{self.group}/{self.index}"
 
 
-def task_sentence(text: str, info: Mapping[str, Any]) -> str:
-    """The task in words: `goal` of the environment's info, else the sentence that the text marks as the task."""
-    if info.get("goal"):
-        return str(info["goal"])
-    found = next((match for match in (mark.search(text) for mark in _TASKS) if match), None)
-    return found.group(1) if found else ""
-
-
 def task_kind(task: str, info: Mapping[str, Any]) -> str:
     """The type of a task: `task_type` of the environment's info, else the start of the task's own name."""
     if info.get("task_type"):
@@ -151,7 +140,7 @@ async def run_episode(
     memory.reset()
     first = await _guard(call, lambda: env.reset(task, seed=seed if start is None else start), task)
     observation, admissible, info = first.text, tuple(first.admissible), first.info
-    sentence, kind = task_sentence(observation, info), task_kind(task, info)
+    sentence, kind = str(info.get("goal") or ""), task_kind(task, info)
     steps: list[Step] = []
     success, score = False, 0.0
     try:

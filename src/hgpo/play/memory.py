@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..envs.prompt import Remembered
 from ..errors import BadSetting
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """One earlier step as the agent remembers it."""
-
-    step: int
-    """Index of the step in its episode, from 0."""
-    observation: str
-    """What the agent saw before acting."""
-    action: str
-    """What it did, as sent to the environment."""
 
 
 class Memory(Protocol):

@@ -1,35 +1,24 @@
-"""Every prompt of the package, one style per kind of environment, in one place.
+"""Prompt styles: how what the agent knows (`Situation`) becomes text.
 
-A style turns what the agent knows (`Situation`) into text. It says nothing about tokens or chat templates:
-those belong to the policy. When a prompt is too long, `shrink` gives up the least useful part of what the
-agent knows, never the task.
+Two styles suit every environment: `generic` and `compact`. Each folder of built-in environments brings the words
+of one more, which has the folder's name. A style says nothing about tokens or chat templates: those belong to the
+policy. When a prompt is too long, `shrink` gives up the least useful part of what the agent knows, never the task.
 """
 
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..envs import registry
+from ..envs.household.prompt import without_opening
+from ..envs.prompt import PromptWords, Situation
+from ..envs.webshop.prompt import without_instruction
 from ..errors import UnknownName
-from .memory import Remembered
 
-
-@dataclass(frozen=True)
-class Situation:
-    """All that a prompt may contain."""
-
-    task: str
-    """The task sentence."""
-    observation: str
-    """What the agent sees now; at step 0 this usually contains the task as well."""
-    history: Sequence[Remembered] = ()
-    """What the memory recalls, oldest first."""
-    step: int = 0
-    """How many actions were taken before this one."""
-    admissible: Sequence[str] = ()
-    """Commands that do something now; empty when unknown or not to be shown."""
+GENERIC = PromptWords("You act in a world by short text commands.")
+NOW = "Now you see:"
+"""What stands before the present observation in every style but `compact`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +26,7 @@ class PromptStyle:
     """How a situation is written, and which form of reply it asks for."""
 
     name: str
-    """`household`, `webshop`, `generic` or `compact`."""
+    """One of `styles()`."""
     tags: bool = True
     """The action is asked for inside <action></action>."""
     reasoning: bool = False
@@ -49,7 +38,9 @@ class PromptStyle:
         """The prompt text."""
         if not self.show_admissible:
             situation = replace(situation, admissible=())
-        return STYLES[self.name](situation, self)
+        if self.name == "compact":
+            return _compact(situation)
+        return _written(situation, self, _words(self.name))
 
     def reply(self, action: str) -> str:
         """A reply of the asked form that takes `action`: what a scripted policy says, and what is cloned."""
@@ -59,12 +50,22 @@ class PromptStyle:
         return f"{thought}<action>{action}</action>"
 
 
+def styles() -> list[str]:
+    """The names of all styles."""
+    return ["compact", "generic", *registry.prompts()]
+
+
+@functools.cache
+def _words(name: str) -> PromptWords:
+    return GENERIC if name == "generic" else registry.prompt(name)
+
+
 def style(
     name: str, *, tags: bool | None = None, reasoning: bool = False, show_admissible: bool | None = None
 ) -> PromptStyle:
     """The style called `name`; `compact` asks for a bare action and lists no commands unless told to."""
-    if name not in STYLES:
-        raise UnknownName("prompt style", name, STYLES)
+    if name not in styles():
+        raise UnknownName("prompt style", name, styles())
     bare = name == "compact"
     return PromptStyle(
         name,
@@ -107,8 +108,10 @@ def _ask(style: PromptStyle, noun: str) -> str:
     return answer[0].upper() + answer[1:]
 
 
-def _verbose(situation: Situation, style: PromptStyle, opening: str, noun: str, listing: str) -> str:
-    parts = [opening]
+def _written(situation: Situation, style: PromptStyle, words: PromptWords) -> str:
+    if words.tidy is not None:
+        situation = words.tidy(situation)
+    parts = [words.opening]
     if situation.task:
         parts.append(f"Your task: {situation.task}")
     if situation.step:
@@ -117,43 +120,14 @@ def _verbose(situation: Situation, style: PromptStyle, opening: str, noun: str, 
         shown = len(situation.history)
         parts.append(f"The last {shown}:" if shown > 1 else "The last one:")
         parts.append(_past(situation))
-    parts.append(f"Now you see: {situation.observation.strip()}")
+    parts.append(f"{NOW} {situation.observation.strip()}")
     if situation.admissible:
-        parts.append(listing + "\n" + "\n".join(f"- {command}" for command in situation.admissible))
-    parts.append(_ask(style, noun))
+        parts.append(words.listing + "\n" + "\n".join(f"- {command}" for command in situation.admissible))
+    parts.append(_ask(style, words.noun))
     return "\n".join(parts)
 
 
-def _household(situation: Situation, style: PromptStyle) -> str:
-    commands = [command for command in situation.admissible if command != "help"]
-    return _verbose(
-        replace(situation, admissible=commands),
-        style,
-        "You are in a house and act in it by short text commands.",
-        "command",
-        "Commands that work now:",
-    )
-
-
-def _webshop(situation: Situation, style: PromptStyle) -> str:
-    # Every page repeats the instruction, which the prompt has already given as the task.
-    pages = [replace(entry, observation=_page(entry.observation)) for entry in situation.history]
-    return _verbose(
-        replace(situation, observation=_page(situation.observation), history=pages),
-        style,
-        "You are shopping on a web page: you can search for words and click on what the page offers.",
-        "action",
-        "Actions that work now:",
-    )
-
-
-def _generic(situation: Situation, style: PromptStyle) -> str:
-    return _verbose(
-        situation, style, "You act in a world by short text commands.", "action", "Actions that work now:"
-    )
-
-
-def _compact(situation: Situation, style: PromptStyle) -> str:
+def _compact(situation: Situation) -> str:
     """As few words as possible, for small models trained from nothing.
 
     No instructions and no step numbers; banners, the task sentence inside an observation and commands that only
@@ -189,22 +163,21 @@ def _grouped(commands: tuple[str, ...]) -> str:
 
 
 _LOOKING = frozenset({"help", "inventory", "look", "examine"})
-_BANNER = re.compile(r"-=.*?=-|[Yy]our task is to:.*")
-_INSTRUCTION = re.compile(r"(?:WebShop \[SEP\] )?Instruction: \[SEP\] .+? \[SEP\] ")
-
-
-def _page(observation: str) -> str:
-    return _INSTRUCTION.sub("", observation)
 
 
 @functools.lru_cache(4096)  # every observation is written K + 1 times
 def _bare(observation: str) -> str:
-    return " ".join(_BANNER.sub(" ", _page(observation)).replace("[SEP]", "|").split())
+    return " ".join(without_opening(without_instruction(observation)).replace("[SEP]", "|").split())
 
 
-STYLES: dict[str, Callable[[Situation, PromptStyle], str]] = {
-    "household": _household,
-    "webshop": _webshop,
-    "generic": _generic,
-    "compact": _compact,
-}
+def observation_marks() -> tuple[str, tuple[str, ...]]:
+    """What stands before the present observation in a prompt, and the lines that may follow it."""
+    words = [_words(name) for name in styles() if name != "compact"]
+    listings = (one.listing.rstrip(":") for one in words)
+    asked = (
+        _ask(PromptStyle("generic", tags=tags, reasoning=reasoning), "").split(" ", 2)
+        for tags, reasoning in ((True, False), (True, True), (False, False))
+    )
+    return NOW, tuple(
+        f"\n{line}" for line in dict.fromkeys([*listings, *(" ".join(ask[:2]) for ask in asked)])
+    )

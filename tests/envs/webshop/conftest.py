@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hgpo.envs.webshop import Catalogue
+from hgpo.envs.webshop.catalogue import Catalogue
 
 
 def row(asin: str, **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hgpo.envs.webshop import Catalogue, sources
+from hgpo.envs.webshop import sources
+from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.goals import choose, combinations
 from hgpo.envs.webshop.product import Product
 from hgpo.errors import BadFile, BadSetting, UnknownName

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hgpo.envs import make
-from hgpo.envs.webshop import Catalogue
+from hgpo.envs.webshop.catalogue import Catalogue
 
 KEYS = (
     *("asin", "category", "query", "name", "product_category", "instruction_text", "attributes"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hgpo.envs.webshop import Catalogue
 from hgpo.envs.webshop import index as module
 from hgpo.envs.webshop.analysis import analyse
+from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.index import LENGTHS, shorten
 from hgpo.envs.webshop.product import Product
 from hgpo.errors import BadQuery, BadSetting

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from hgpo.envs import make
-from hgpo.envs.webshop import Catalogue, catalogue
+from hgpo.envs.webshop import catalogue
+from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.store import END, Store, write
 from hgpo.errors import DamagedStore
 

@@ -165,7 +165,8 @@ class WebShop:
         goal = self.goals[self._index(task)]
         page = pages.search_page(str(goal["instruction_text"]))
         self._session = Session(task, goal, page)
-        return Observation(page.text, page.admissible(), self._info(page))
+        info = {**self._info(page), "goal": self._session.instruction.strip()}
+        return Observation(page.text, page.admissible(), info)
 
     def _info(self, page: pages.Page) -> dict[str, Any]:
         return {"available": page.available(), "tagger": self.tagger_name}
