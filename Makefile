@@ -50,7 +50,7 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 test-alfworld: $(ALFWORLD)/.ready
-	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/test_alfworld_live.py
+	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/household/test_alfworld_live.py
 
 $(VERL)/.ready: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VERL)

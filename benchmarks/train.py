@@ -13,16 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 
 import numpy as np
 import torch
 
 from hgpo.config.load import load
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
-from hgpo.learn.batching import TrainRow
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
+from hgpo.steps.batch import StepBatch
+from hgpo.steps.columns import Ragged
 
 SHAPES = {
     "tiny": {},
@@ -59,15 +59,28 @@ def make(shape: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Modul
     return model
 
 
-def synthetic(count: int, prompt: int, reply: int, vocabulary: int) -> list[TrainRow]:
-    """Rows of random tokens with lengths within 30% of the given ones."""
+def synthetic(count: int, prompt: int, reply: int, vocabulary: int) -> StepBatch:
+    """Steps of random tokens with lengths within 30% of the given ones."""
     random = np.random.default_rng(0)
-    rows = []
+    prompts, replies, advantages = [], [], []
     for _ in range(count):
         sizes = [max(1, int(size * random.uniform(0.7, 1.3))) for size in (prompt, reply)]
-        ids = [random.integers(1, vocabulary, size).tolist() for size in sizes]
-        rows.append(TrainRow(ids[0], ids[1], [-1.0] * sizes[1], float(random.normal())))
-    return rows
+        ids = [random.integers(1, vocabulary, size) for size in sizes]
+        prompts.append(ids[0])
+        replies.append(ids[1])
+        advantages.append(float(random.normal()))
+    response_ids = Ragged.of(replies, np.int64)
+    return StepBatch.from_arrays(
+        task=["synthetic"] * count,
+        trajectory=list(range(count)),
+        step=[0] * count,
+        observation=["none"] * count,
+        reward=[0.0] * count,
+        prompt_ids=Ragged.of(prompts, np.int64),
+        response_ids=response_ids,
+        logprobs=Ragged(np.full(len(response_ids.values), -1.0), response_ids.offsets),
+        advantage=np.array(advantages),
+    )
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
@@ -122,13 +135,13 @@ def main() -> None:
         ),
     )
     learner = Learner(model, config, Processes(device), 0)
-    rows = synthetic(args.rows, args.prompt, args.reply, model.config.vocab_size)
-    learner.update([replace(row) for row in rows[: min(64, len(rows))]], 0)
+    batch = synthetic(args.rows, args.prompt, args.reply, model.config.vocab_size)
+    learner.update(batch.take(np.arange(min(64, len(batch)))), 0)
     synchronise(device)
     if half:
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
-    metrics = learner.update(rows, 1)
+    metrics = learner.update(batch, 1)
     synchronise(device)
     seconds = time.perf_counter() - start
     tokens = metrics["train/tokens"]

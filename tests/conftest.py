@@ -12,12 +12,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with golden records and data, `$HGPO_SHARED` or `../shared` beside the checkout.
+    """The folder with official games, shop data and their golden records: `$HGPO_SHARED`, or `../shared`.
 
-    These files are not part of the repository (their licences differ), so the tests that compare with them
-    skip where the folder is absent.
+    These files are not part of the repository (their licences differ), so the tests that play them skip where the
+    folder is absent. Recorded numbers without texts are in `tests/data` and never skip.
     """
     folder = Path(os.environ.get("HGPO_SHARED", ROOT.parent / "shared"))
     if not folder.is_dir():
-        pytest.skip(f"golden records not found: {folder} is not a folder (set HGPO_SHARED to where they are)")
+        pytest.skip(
+            f"needs the games and shop data that cannot travel: {folder} is not a folder (HGPO_SHARED says where)"
+        )
     return folder

@@ -85,7 +85,8 @@ class BadEnv(HgpoError):
     def __init__(self, env: str, problems: Iterable[str]) -> None:
         self.problems = list(problems)
         listed = "\n".join(f"{number}. {problem}" for number, problem in enumerate(self.problems, 1))
-        super().__init__(f"{env} breaks the environment contract in {len(self.problems)} way(s):\n{listed}")
+        count = f"{len(self.problems)} way{'s' if len(self.problems) > 1 else ''}"
+        super().__init__(f"{env} breaks the environment contract in {count}:\n{listed}")
 
 
 class PanelMismatch(HgpoError):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hgpo import HgpoError, StepBatch, estimate
 from hgpo.estimators.base import Record
-from hgpo.estimators.hgpo_lambda import generalised_advantages, truncated
-from hgpo.lab.rollouts import as_batch, sample
+from hgpo.estimators.hgpo_lambda import generalised_advantages
+from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth
 from hgpo.lab.worlds import make_world, seed_of
@@ -174,7 +174,7 @@ def test_only_the_end_of_the_cut_trajectory_is_treated_as_cut() -> None:
     found = estimate(StepBatch.from_rows(both), "hgpo_lambda", depth=0, lam=0.0, gamma=1.0, sweeps=0, **RAW)
     value = 10.0 / 3.0
     np.testing.assert_allclose(found.advantages, [0.0, -value, 0.0, 0.0, 0.0, 10.0 - value])
-    assert truncated(Record.of(StepBatch.from_rows(both))).tolist() == [False] * 3 + [True] + [False] * 2
+    assert Record.of(StepBatch.from_rows(both)).truncated.tolist() == [False] * 3 + [True] + [False] * 2
 
 
 def test_without_a_done_column_every_trajectory_has_ended() -> None:
@@ -199,7 +199,7 @@ def test_with_exact_values_the_bias_is_zero_within_its_interval(name: str, lam: 
 
     def scores(baseline: np.ndarray) -> np.ndarray:
         """Mean error in standard errors over rollouts, added up over the cells with random signs, 20 times."""
-        cut = truncated(record)
+        cut = record.truncated
         found = generalised_advantages(record.rewards, baseline, record.trajectories, cut, 0.95, lam)
         sums = np.array([np.bincount(rollouts.rollout, sign[cells] * (found - true)) for sign in signs])
         # With lambda = 0 and sure moves the error has no spread at all: rounding is its measure then.

@@ -14,7 +14,7 @@ from hgpo.estimators.table import ESTIMATORS
 
 
 def penalty_share(batch: StepBatch, name: str, **settings: Any) -> float:
-    return share_of(name, compute(batch, name, settings))
+    return share_of(compute(batch, name, settings))
 
 
 def rollouts(won: bool, invalid: bool = True) -> list[dict[str, Any]]:

@@ -83,13 +83,13 @@ def test_pieces_of_hgpo_with_all_its_settings(
 
 
 def test_what_looks_at_the_whole_batch_is_not_cut() -> None:
-    def alone(name: str, **chosen: Any) -> bool:
-        return ESTIMATORS[name].alone(build(ESTIMATORS[name].settings, chosen, name))
+    def by_task(name: str, **chosen: Any) -> bool:
+        return ESTIMATORS[name].by_task(build(ESTIMATORS[name].settings, chosen, name))
 
-    assert alone("hgpo")
-    assert not alone("hgpo", weight_type="shrinkage")
-    assert not alone("hgpo_lambda")
-    assert not alone("reinforce_plus_plus")
+    assert by_task("hgpo")
+    assert not by_task("hgpo", weight_type="shrinkage")
+    assert not by_task("hgpo_lambda")
+    assert not by_task("reinforce_plus_plus")
 
 
 def test_pieces_hold_whole_tasks() -> None:

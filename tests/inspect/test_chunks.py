@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hgpo import StepBatch, estimate
+from hgpo.estimators.table import ESTIMATORS
 from hgpo.inspect import Report, inspect
-from hgpo.inspect.analysis import make_plan
+from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.page import chunks, render
 from hgpo.inspect.rollouts import Iteration, Rollouts
+from hgpo.inspect.step_columns import step_columns
 from hgpo.inspect.terminal import terminal
 from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
-from tests.strategies import HGPO_SETTINGS, step_rows
+from tests.strategies import ESTIMATOR_SETTINGS, HGPO_SETTINGS, step_rows, with_ends
 
 
 class Recorded(Rollouts):
@@ -35,7 +38,7 @@ class Recorded(Rollouts):
 
 
 def report_of(rows: Rows, names: str = "hgpo,gigpo,grpo", **chosen: Any) -> Report:
-    return inspect(Recorded(StepBatch.from_rows(rows)), make_plan(names.split(","), chosen))
+    return inspect(Recorded(StepBatch.from_rows(rows)), choose_estimators(names.split(","), chosen))
 
 
 def unpacked(packed: chunks.Packed) -> list[dict[str, Any]]:
@@ -64,6 +67,92 @@ def test_packed_numbers_are_those_of_estimate(rows: Rows, chosen: dict[str, Any]
         assert [label < 0 for label in labels] == [label < 0 for label in mine]
     json.dumps(report.content, allow_nan=False)
     terminal(report.content)
+
+
+class Page:
+    """Reads a packed piece as the page's script does."""
+
+    def __init__(self, chunk: dict[str, Any]) -> None:
+        self.chunk, self.numbers = chunk, chunk["numbers"]
+
+    def number(self, term: dict[str, Any], name: str, row: int, place: int) -> float:
+        if name in term and name not in ("score", "value"):
+            return float(self.numbers[term[name][term["group"][row]]])
+        return float(self.numbers[term[f"step_{name}" if name not in ("score", "value") else name][place]])
+
+    def added(self, one: dict[str, Any], row: int) -> tuple[float, float]:
+        """Sum of the contributions of a step's terms, and the largest of them."""
+        added = []
+        for term in one["terms"]:
+            if "rows" in term and row not in term["rows"]:
+                continue
+            place = term["rows"].index(row) if "rows" in term else row
+            value = self.number(term, "value", row, place)
+            score = (
+                self.number(term, "score", row, place)
+                if "score" in term
+                else self.numbers[self.chunk["return"][row]]
+            )
+            baseline, divisor = (self.number(term, name, row, place) for name in ("baseline", "divisor"))
+            size = 1.0 + abs(score) + abs(baseline)
+            assert (score - baseline) / divisor == pytest.approx(value, abs=1e-9 * size / min(1.0, divisor))
+            added.append(self.number(term, "weight", row, place) * value)
+        return sum(added), max(map(abs, added), default=0.0)
+
+    def score(self, score: dict[str, Any], row: int) -> float:
+        total = sum(part["weight"] * self.numbers[part["value"][row]] for part in score["parts"])
+        if "following" in score:
+            starts = [*self.chunk["starts"], len(self.chunk["reward"])]
+            end = next(start for start in starts if start > row)
+            codes = score["following"]["value"][row:end]
+            total += sum(score["following"]["factor"] ** j * self.numbers[c] for j, c in enumerate(codes))
+        return total
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_arithmetic_on_the_page_adds_up(name: str, data: st.DataObject) -> None:
+    """For every estimator and its settings: sums equal their totals, and the last total is the advantage."""
+    rows = data.draw(with_ends(step_rows()))
+    chosen = data.draw(ESTIMATOR_SETTINGS[name].strategy)
+    report = report_of(rows, name, **chosen)
+    (chunk,) = unpacked(chunks.pack(report.shown))
+    page = Page(chunk)
+    columns = step_columns(report.shown)
+    expected = estimate(StepBatch.from_rows(rows), name, **chosen)
+    order = sorted(range(len(rows)), key=lambda n: (rows[n]["task"], rows[n]["trajectory"], rows[n]["step"]))
+    for row, number in enumerate(order):
+        advantage = float(expected.advantages[number])
+        for one in chunk["sums"][name]:
+            total = page.numbers[one["total"][row]]
+            added, largest = page.added(one, row)
+            assert added == pytest.approx(total, abs=1e-9 * (1.0 + largest)), one["name"]
+        assert total == advantage == page.numbers[chunk["advantages"][name][row]]
+        in_json = sum(
+            (term["value"][row] or 0.0) * (term["weight"][row] or 0.0) for term in columns["terms"][name]
+        )
+        assert in_json == pytest.approx(advantage, abs=1e-9 * (1.0 + largest))
+        if name in chunk["scores"]:
+            score = chunk["scores"][name]
+            total = page.numbers[score["total"][row]]
+            assert page.score(score, row) == pytest.approx(total, rel=1e-9, abs=1e-9)
+            assert columns["scores"][name]["total"][row] == total
+
+
+def test_iterations_with_and_without_actions_are_columns_of_one_length() -> None:
+    """Only rollouts with actions are pooled over equal actions; their terms have other names."""
+    rows = house(tasks=1)
+    bare = [{key: value for key, value in row.items() if key != "action"} for row in rows]
+    batches = StepBatch.from_rows(bare), StepBatch.from_rows(rows)
+    report = inspect(Recorded(*batches), choose_estimators(["hgpo_lambda"], {"depth": 1}))
+    columns = step_columns(report.shown)
+    total = [0.0] * (2 * len(rows))
+    for term in columns["terms"]["hgpo_lambda"]:
+        padded = [None] * (2 * len(rows) - len(term["value"]))
+        values, weights = term["value"] + padded, term["weight"] + padded
+        total = [t + (v or 0.0) * (w or 0.0) for t, v, w in zip(total, values, weights)]
+    assert total == pytest.approx(columns["advantages"]["hgpo_lambda"], abs=1e-9)
 
 
 def test_pieces_hold_whole_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

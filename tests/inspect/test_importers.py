@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from hgpo.envs.prompt import Remembered, Situation
 from hgpo.errors import BadFile, BadSetting, BadSteps, HgpoError
 from hgpo.inspect import open_rollouts
+from hgpo.inspect.importers import from_verl
 from hgpo.inspect.rollouts import Iteration
+from hgpo.play.prompts import style, styles
 from tests.inspect.rollouts import house
 
 
@@ -199,3 +202,18 @@ def test_a_run_folder_brings_its_settings_and_log(tmp_path: Path) -> None:
     (run / "config.json").write_text("{")
     with pytest.raises(BadFile, match="configuration of a run"):
         open_rollouts(run)
+
+
+@pytest.mark.parametrize("name", [name for name in styles() if name != "compact"])
+@pytest.mark.parametrize("tags", [True, False])
+@pytest.mark.parametrize("reasoning", [True, False])
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_observation_is_read_from_prompts_of_every_style(
+    name: str, tags: bool, reasoning: bool, listed: bool
+) -> None:
+    written = style(name, tags=tags, reasoning=reasoning, show_admissible=listed)
+    situation = Situation(
+        "find a mug", "a shelf\nwith a mug", (Remembered(0, "a door", "open"),), 1, ("take mug",)
+    )
+    rows, _ = from_verl([{"input": written.render(situation), "output": "x", "score": 1.0, "step": 3}], {})
+    assert rows[0]["observation"] == "a shelf\nwith a mug"

@@ -12,9 +12,9 @@ import pytest
 
 from hgpo import StepBatch, estimate
 from hgpo.inspect import inspect, open_rollouts
-from hgpo.inspect.analysis import make_plan
-from hgpo.inspect.compare import compare_runs
+from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.page import write_page
+from hgpo.inspect.side_by_side import compare_runs
 from tests.inspect.chromium import Chromium
 from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
 
@@ -32,7 +32,7 @@ def page_of(folder: Path, rows: Rows, **settings: Any) -> Path:
     file = folder / "rollouts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = folder / "page.html"
-    write_page(inspect(open_rollouts(file), make_plan(NAMES, settings)), page)
+    write_page(inspect(open_rollouts(file), choose_estimators(NAMES, settings)), page)
     return page
 
 
@@ -91,7 +91,7 @@ def test_numbers_on_the_page_are_those_of_estimate(chromium: Chromium, tmp_path:
             assert chromium.run(exact, f".advantage[data-estimator={name}] .number") == advantage
             adds = chromium.run(
                 "return [...document.querySelectorAll(arguments[0])].map(e => Number(e.dataset.value))",
-                f"table[data-estimator={name}] tbody td:last-child .number",
+                f"table[data-estimator={name}][data-sum=advantage] tbody td:last-child .number",
             )
             assert sum(adds) == pytest.approx(advantage, abs=1e-9)
         members = chromium.run(
@@ -218,7 +218,7 @@ def test_compared_runs_are_drawn(chromium: Chromium, tmp_path: Path) -> None:
     for seed in (1, 2):
         file = tmp_path / f"run-{seed}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in house(iterations=2, seed=seed)))
-        reports.append(inspect(open_rollouts(file), make_plan(NAMES, {})))
+        reports.append(inspect(open_rollouts(file), choose_estimators(NAMES, {})))
     first, second = reports
     first.content["compare"] = compare_runs(first.content, second.content, ("one", "two"))
     write_page(first, tmp_path / "page.html")
@@ -318,7 +318,7 @@ def test_a_hundred_thousand_steps(chromium: Chromium, tmp_path: Path) -> None:
     rows = [{**row, "trajectory": f"{row['iteration']}/{row['trajectory']}"} for row in made(100_000)]
     StepBatch.from_rows(rows).write(file)
     start = time.monotonic()
-    write_page(inspect(open_rollouts(file), make_plan(NAMES, {"depth": 2})), page)
+    write_page(inspect(open_rollouts(file), choose_estimators(NAMES, {"depth": 2})), page)
     assert time.monotonic() - start < 60
     assert page.stat().st_size < 30_000_000
     start = time.monotonic()

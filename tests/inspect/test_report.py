@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.errors import UnknownName
+from hgpo.errors import BadSetting, UnknownName
 from hgpo.inspect import Report, inspect, open_rollouts
-from hgpo.inspect.analysis import make_plan
-from hgpo.inspect.compare import compare_estimators, compare_runs
-from hgpo.inspect.steps import step_columns
+from hgpo.inspect.analysis import choose_estimators
+from hgpo.inspect.side_by_side import compare_estimators, compare_runs
+from hgpo.inspect.step_columns import step_columns
 from hgpo.inspect.terminal import terminal
 from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
 
@@ -23,7 +23,7 @@ from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
 def report_of(folder: Path, rows: Rows, names: str = "hgpo,gigpo,grpo", **settings: Any) -> Report:
     file = folder / "rollouts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return inspect(open_rollouts(file), make_plan(names.split(","), settings))
+    return inspect(open_rollouts(file), choose_estimators(names.split(","), settings))
 
 
 def finding(report: Report, name: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_counts_add_up_over_iterations(tmp_path: Path) -> None:
 def test_shown_iterations_keep_both_ends(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in house(iterations=9)))
-    plan = make_plan(["hgpo"], {})
+    plan = choose_estimators(["hgpo"], {})
     whole = inspect(open_rollouts(file), plan)
     steps = [len(analysis.order) for analysis in whole.shown]
     assert len(steps) == 9
@@ -254,13 +254,21 @@ def test_pairs_by_hand(tmp_path: Path) -> None:
 
 
 def test_settings_go_to_the_estimators_that_have_them() -> None:
-    plan = make_plan(["grpo", "gigpo"], {"depth": 3, "gamma": 0.5}, {"invalid_penalty": 0.1, "depth": 1})
+    plan = choose_estimators(
+        ["grpo", "gigpo"], {"depth": 3, "gamma": 0.5}, {"invalid_penalty": 0.1, "depth": 1}
+    )
     assert plan.estimators["grpo"] == {"gamma": 0.5, "invalid_penalty": 0.1}
     assert plan.depth == 3
+    # A setting that two estimators share may have values that only one of them knows.
+    shared = choose_estimators(["hgpo_lambda"], {}, {"normalise_over": "task", "baseline": "leave_one_out"})
+    assert shared.estimators["hgpo_lambda"] == {"normalise_over": "task", "baseline": "leave_one_out"}
+    assert shared.reference == {"baseline": "leave_one_out", "depth": 2}
+    with pytest.raises(BadSetting, match="normalise_over='everything'"):
+        choose_estimators(["hgpo_lambda"], {"normalise_over": "everything"})
     with pytest.raises(UnknownName, match="depht"):
-        make_plan(["hgpo"], {"depht": 3})
+        choose_estimators(["hgpo"], {"depht": 3})
     with pytest.raises(UnknownName, match="Did you mean 'gigpo'"):
-        make_plan(["gigop"], {})
+        choose_estimators(["gigop"], {})
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))

@@ -11,17 +11,17 @@ import pytest
 from hgpo import HgpoError
 from hgpo.cli import main
 from hgpo.lab import study
+from hgpo.lab.accuracy import ErrorSums, measure
 from hgpo.lab.entries import ENTRIES, OURS, Entry, ablations, choose
-from hgpo.lab.intervals import Interval, quantile
 from hgpo.lab.learning import learn
-from hgpo.lab.measures import Tally, measure
-from hgpo.lab.summary import summarise
+from hgpo.lab.summary import Interval, summarise
 from hgpo.lab.worlds import make_world, seed_of
+from hgpo.runs.statistics import t95
 
 FEW = tuple(ENTRIES[label] for label in ("grpo", "gigpo", "hgpo", OURS))
 
 
-def small_plan(**changes: object) -> study.Plan:
+def small_plan(**changes: object) -> study.StudyPlan:
     given = {
         "worlds": ("maze", "pairs"),
         "entries": FEW,
@@ -35,12 +35,12 @@ def small_plan(**changes: object) -> study.Plan:
         "updates": 3,
         "ablation_seeds": 0,
     }
-    return study.Plan(**{**given, **changes})  # type: ignore[arg-type]
+    return study.StudyPlan(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def test_true_advantages_measure_as_perfect_and_noise_as_silence() -> None:
     rng = seed_of("tally")
-    perfect, noise, shifted = Tally(), Tally(), Tally()
+    perfect, noise, shifted = ErrorSums(), ErrorSums(), ErrorSums()
     cells = np.arange(200)
     true = rng.normal(size=200)
     for _ in range(60):
@@ -125,7 +125,7 @@ def test_quantiles_of_students_t() -> None:
         (10, 2.2281),
         (30, 2.0423),
     ):
-        assert quantile(freedom) == pytest.approx(expected, abs=5e-3)
+        assert t95(freedom) == pytest.approx(expected, abs=5e-4)
     interval = Interval.of([1.0, 2.0, 3.0])
     assert interval.mean == 2.0
     assert interval.high - interval.mean == pytest.approx(4.30265 / np.sqrt(3), rel=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hgpo.estimators.returns import discounted_returns
-from hgpo.lab.rollouts import as_batch, sample
+from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth, visit_chances
 from hgpo.lab.worlds import WORLDS, make_world, seed_of

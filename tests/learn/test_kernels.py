@@ -13,12 +13,13 @@ import torch._inductor.config
 
 from hgpo.config.schema import Config, ModelConfig, WarmConfig
 from hgpo.errors import BadSetting
-from hgpo.learn.batching import TrainRow
 from hgpo.learn.clone import clone
 from hgpo.learn.distributed import Processes
 from hgpo.learn.kernels import fixed_order, fuse_norms, quicken
 from hgpo.learn.learner import Learner
 from hgpo.models.load import make_tiny
+
+from .tokens import Row, batch_of
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
@@ -108,7 +109,7 @@ def test_updates_and_cloning_ask_for_a_fixed_order(monkeypatch: pytest.MonkeyPat
     shape = ModelConfig(hidden=32, layers=1, heads=2, intermediate=32)
     settings = Config(model=shape, warm=WarmConfig(epochs=1, batch_rows=2), deterministic=wanted)
     cpu = torch.device("cpu")
-    rows = [TrainRow([2, 3, 4], [5, 0], [-1.0, -1.0], 1.0) for _ in range(4)]
+    rows = batch_of([Row([2, 3, 4], [5, 0], [-1.0, -1.0], 1.0)] * 4)
     model = make_tiny(shape, 20, 0, seed=3, positions=64)
     assert len(list(clone(model, rows, settings, 0, cpu))) == 2
     assert asked == [wanted, wanted]

@@ -9,26 +9,27 @@ import numpy as np
 import pytest
 import torch
 
+from hgpo import StepBatch
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.errors import BadFile, NotFinite
-from hgpo.learn.batching import TrainRow
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.load import DTYPES, load_model, make_tiny
 from hgpo.runs import load, train
 
 from ..worlds import FETCH
+from .tokens import Row, batch_of
 
 CPU = torch.device("cpu")
 
 
-def rows(count: int = 24) -> list[TrainRow]:
+def rows(count: int = 24) -> StepBatch:
     random = np.random.default_rng(1)
     made = []
     for _ in range(count):
         prompt, reply = (random.integers(1, 20, random.integers(2, 9)).tolist() for _ in range(2))
-        made.append(TrainRow(prompt, reply, [-3.0] * len(reply), float(random.normal())))
-    return made
+        made.append(Row(prompt, reply, [-3.0] * len(reply), float(random.normal())))
+    return batch_of(made)
 
 
 def learner(update: UpdateConfig, **model: object) -> Learner:
@@ -120,7 +121,7 @@ def test_state_survives_a_round_trip(dtype: str) -> None:
 
 @pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
 def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) -> None:
-    mixed = [replace(row, advantage=row.advantage * (place % 3 > 0)) for place, row in enumerate(rows())]
+    mixed = rows().with_columns(advantage=rows()["advantage"] * (np.arange(24) % 3 > 0))
     settings = UpdateConfig(kl_coef=0.0, lr=1e-2, updates=2, aggregate=aggregate)
     # An entropy bonus too small to matter makes the other learner run every step.
     some, all_ = learner(settings), learner(replace(settings, entropy_coef=1e-30))
@@ -137,7 +138,7 @@ def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) ->
 def test_nothing_to_learn_from_moves_nothing() -> None:
     one = learner(UpdateConfig(kl_coef=0.0, lr=1e-2))
     before = {name: value.clone() for name, value in one.parameters.items()}
-    found = one.update([replace(row, advantage=0.0) for row in rows()], 0)
+    found = one.update(rows().with_columns(advantage=np.zeros(24)), 0)
     assert found["train/rows"] == found["grad_norm"] == 0.0
     assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
 
@@ -157,7 +158,7 @@ def test_a_checkpoint_of_another_model_is_refused() -> None:
 def test_nonsense_stops_before_it_reaches_the_weights() -> None:
     one = learner(UpdateConfig(kl_coef=0.0))
     before = {name: value.clone() for name, value in one.parameters.items()}
-    bad = [replace(row, advantage=float("nan")) for row in rows()]
+    bad = rows().with_columns(advantage=np.full(24, np.nan))
     with pytest.raises(NotFinite, match="loss/policy"):
         one.update(bad, 0)
     assert all(torch.equal(before[name], value) for name, value in one.parameters.items())

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
-from hgpo.learn.batching import TrainRow
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.load import DTYPES, make_tiny
 
 from .test_learner import rows
+from .tokens import Row, batch_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -42,7 +42,7 @@ def test_a_restored_learner_goes_on_as_if_it_had_not_stopped(dtype: str, rank: i
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_same_rows_give_the_same_weights_bit_for_bit(dtype: str) -> None:
     # Long rows, many heads: without a fixed order their attention's gradients differ from pass to pass.
-    many = [TrainRow(list(range(2, 18)) * 60, [5, 6, 7, 0], [-1.0] * 4, (-1.0) ** i) for i in range(8)]
+    many = batch_of([Row(list(range(2, 18)) * 60, [5, 6, 7, 0], [-1.0] * 4, (-1.0) ** i) for i in range(8)])
     found = []
     for _ in range(3):
         shape = ModelConfig(hidden=512, layers=2, heads=8, intermediate=512, dtype=dtype)

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from hgpo.config.schema import ModelConfig
-from hgpo.learn.batching import TrainRow, micro_batches, minibatches, share_out, tensors
+from hgpo.learn.batching import MicroBatch, micro_batches, minibatches, row_lengths, share_out, tensors
 from hgpo.learn.objective import Objective, k3, loss_sum, policy_terms, token_logprobs, token_weights
 from hgpo.models.load import make_tiny
+
+from .tokens import Row, batch_of
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +22,21 @@ def model() -> torch.nn.Module:
     return make_tiny(config, vocabulary=20, end_id=0, seed=1, positions=64).eval()
 
 
-def some_rows(count: int, seed: int = 0) -> list[TrainRow]:
+def some_rows(count: int, seed: int = 0) -> list[Row]:
     random = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
         prompt = random.integers(1, 20, random.integers(2, 12)).tolist()
         reply = random.integers(0, 20, random.integers(1, 6)).tolist()
-        rows.append(
-            TrainRow(prompt, reply, (-random.random(len(reply)) * 3).tolist(), float(random.normal()))
-        )
+        rows.append(Row(prompt, reply, (-random.random(len(reply)) * 3).tolist(), float(random.normal())))
     return rows
 
 
-def literal_logprobs(model: torch.nn.Module, row: TrainRow, temperature: float) -> list[float]:
+def padded(rows: list[Row]) -> MicroBatch:
+    return tensors(batch_of(rows), np.arange(len(rows)), 0, "cpu")
+
+
+def literal_logprobs(model: torch.nn.Module, row: Row, temperature: float) -> list[float]:
     """One row alone, without padding, one position at a time."""
     ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
     logits = model(input_ids=ids).logits[0].double() / temperature
@@ -46,7 +50,7 @@ def literal_logprobs(model: torch.nn.Module, row: TrainRow, temperature: float) 
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_logprobs_do_not_depend_on_padding(model: torch.nn.Module, temperature: float) -> None:
     rows = some_rows(7)
-    batch = tensors(rows, 0, "cpu")
+    batch = padded(rows)
     found, _ = token_logprobs(model, batch, temperature)
     for place, row in enumerate(rows):
         size = len(row.response_ids)
@@ -56,7 +60,7 @@ def test_logprobs_do_not_depend_on_padding(model: torch.nn.Module, temperature: 
         assert batch.response_mask[place].sum() == size
 
 
-def literal_loss(model: torch.nn.Module, rows: list[TrainRow], goal: Objective) -> float:
+def literal_loss(model: torch.nn.Module, rows: list[Row], goal: Objective) -> float:
     total = weight = 0.0
     for row in rows:
         for new, old in zip(literal_logprobs(model, row, 1.0), row.logprobs):
@@ -75,7 +79,7 @@ def literal_loss(model: torch.nn.Module, rows: list[TrainRow], goal: Objective) 
 def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, dual_clip: float) -> None:
     rows = some_rows(9, seed=3)
     goal = Objective(clip_low=0.2, clip_high=0.3, dual_clip=dual_clip, aggregate=aggregate)
-    whole = tensors(rows, 0, "cpu")
+    whole = padded(rows)
     normaliser = float(token_weights(whole, aggregate).sum())
     logs, _ = token_logprobs(model, whole, 1.0)
     loss, _ = loss_sum(whole, logs, None, None, goal, normaliser)
@@ -83,13 +87,13 @@ def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, 
 
 
 def gradient(
-    model: torch.nn.Module, rows: list[TrainRow], parts: list[list[int]], goal: Objective
+    model: torch.nn.Module, rows: list[Row], parts: list[np.ndarray], goal: Objective
 ) -> torch.Tensor:
     model.zero_grad()
-    whole = tensors(rows, 0, "cpu")
+    whole = padded(rows)
     normaliser = float(token_weights(whole, goal.aggregate).sum())
     for part in parts:
-        batch = tensors([rows[i] for i in part], 0, "cpu")
+        batch = tensors(batch_of(rows), part, 0, "cpu")
         logs, entropy = token_logprobs(model, batch, 1.0, entropy=True, entropy_gradient=True)
         loss, _ = loss_sum(batch, logs, entropy, logs.detach() - 0.1, goal, normaliser)
         loss.backward()
@@ -100,28 +104,32 @@ def gradient(
 def test_micro_batches_and_padding_rows_change_nothing(model: torch.nn.Module, aggregate: str) -> None:
     rows = some_rows(11, seed=5)
     goal = Objective(kl_coef=0.05, entropy_coef=0.01, aggregate=aggregate)
-    whole = gradient(model, rows, [list(range(11))], goal)
-    split = micro_batches(rows, range(11), 40)
+    whole = gradient(model, rows, [np.arange(11)], goal)
+    lengths = row_lengths(batch_of(rows))
+    split = micro_batches(lengths, np.arange(11), 40)
     assert len(split) > 2
     assert torch.allclose(gradient(model, rows, split, goal), whole, atol=1e-6)
-    dealt = [batch for process in share_out(rows, range(11), 40, 3) for batch in process]
-    assert [] in dealt or len({len(p) for p in share_out(rows, range(11), 40, 3)}) == 1
-    assert torch.allclose(gradient(model, rows, [*dealt, []], goal), whole, atol=1e-6)
+    shares = share_out(lengths, np.arange(11), 40, 3)
+    assert len({len(share) for share in shares}) == 1, "every process runs as many passes"
+    dealt = [part for share in shares for part in share]
+    assert sorted(np.concatenate(dealt)) == list(range(11))
+    nothing = np.arange(0)
+    assert torch.allclose(gradient(model, rows, [*dealt, nothing], goal), whole, atol=1e-6)
 
 
 def test_large_batches_in_chunks_give_the_same(
     model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, goal = some_rows(11, seed=6), Objective(entropy_coef=0.01)
-    whole = gradient(model, rows, [list(range(11))], goal)
+    whole = gradient(model, rows, [np.arange(11)], goal)
     monkeypatch.setattr("hgpo.learn.objective.LARGE", 250)
-    assert torch.allclose(gradient(model, rows, [list(range(11))], goal), whole, atol=1e-6)
+    assert torch.allclose(gradient(model, rows, [np.arange(11)], goal), whole, atol=1e-6)
 
 
 def test_prompts_carry_no_gradient_of_their_own(model: torch.nn.Module) -> None:
     """Changing what the loss sees of the prompt positions (there is nothing) cannot change the loss."""
     rows = some_rows(4, seed=8)
-    batch = tensors(rows, 0, "cpu")
+    batch = padded(rows)
     assert batch.response_mask.shape[1] == max(len(row.response_ids) for row in rows)
     assert float(batch.response_mask.sum()) == sum(len(row.response_ids) for row in rows)
 
@@ -151,5 +159,10 @@ def test_minibatches_use_every_row_once(updates: int, rows: int, expected: int) 
 
 def test_micro_batches_respect_the_budget() -> None:
     rows = some_rows(50)
-    for batch in micro_batches(rows, range(50), 60):
-        assert max(rows[i].length for i in batch) * len(batch) <= 60
+    lengths = row_lengths(batch_of(rows))
+    assert lengths.tolist() == [len(row.prompt_ids) + len(row.response_ids) for row in rows]
+    parts = micro_batches(lengths, np.arange(50), 60)
+    assert all(lengths[part].max() * len(part) <= 60 for part in parts)
+    assert sorted(np.concatenate(parts)) == list(range(50))
+    assert [len(part) for part in micro_batches(lengths, np.arange(5), 1)] == [1] * 5
+    assert micro_batches(lengths, np.arange(0), 60) == []

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from hgpo import StepBatch
 from hgpo.envs import Observation, Transition
+from hgpo.envs.pool import EnvPool
 from hgpo.errors import BadSetting, EnvironmentFailed
-from hgpo.play import Job, Limits, Slots, WindowMemory, collect, rows, run_episode, style
+from hgpo.play import Job, Limits, WindowMemory, collect, record, run_episode, style
 from hgpo.play.policy import Reply, Request
 from hgpo.policies.scripted import ActingPolicy
 
@@ -52,21 +52,21 @@ def test_records_what_was_seen_sampled_and_done() -> None:
     assert last.observation == first.next_observation
     assert first.prompt_ids == tuple(asyncio.run(policy.encode(first.prompt)))
     assert first.action in last.prompt, "the history shows what was done"
-    batch = StepBatch.from_rows(rows([episode]))
+    batch = record([episode])
     assert list(batch["response_ids"][0]) == [7, 8]
     assert batch["done"].tolist() == [False, True]
 
 
 def test_no_request_after_the_end() -> None:
     policy = Counting()
-    slots = Slots(Fetch, 4, blocking=False)
+    pool = EnvPool(Fetch, 4, blocking=False)
     jobs = [Job(f"fetch-{n}", f"fetch-{n}", 0, n) for n in range(10)]
     found = asyncio.run(
-        collect(jobs, slots, policy, lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100))
+        collect(jobs, pool, policy, lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100))
     )
     assert len(policy.requests) == sum(len(one.steps) for one in found.episodes) == 20
     assert [one.task for one in found.episodes] == [job.task for job in jobs], "order of the jobs"
-    assert len(slots.idle) <= 4
+    assert len(pool.idle) <= 4
 
 
 def test_seeds_of_steps_differ_and_repeat() -> None:
@@ -105,11 +105,11 @@ class Breaks(Fetch):
 
 def test_failed_episodes_are_played_again_then_their_group_is_dropped() -> None:
     Breaks.left = {"fetch-1": 2, "fetch-2": 99}
-    slots = Slots(Breaks, 8, blocking=False)
+    pool = EnvPool(Breaks, 8, blocking=False)
     jobs = [Job(f"fetch-{n}", f"fetch-{n}", index, 100 * n + index) for n in range(4) for index in range(3)]
     found = asyncio.run(
         collect(
-            jobs, slots, Counting(), lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100), attempts=3
+            jobs, pool, Counting(), lambda: WindowMemory(1), style=COMPACT, limits=Limits(6, 100), attempts=3
         )
     )
     assert found.dropped == ("fetch-2",)

@@ -12,7 +12,7 @@ import torch
 
 from hgpo.config.schema import ModelConfig
 from hgpo.errors import BadSetting
-from hgpo.learn.batching import TrainRow, tensors
+from hgpo.learn.batching import tensors
 from hgpo.learn.objective import token_logprobs
 from hgpo.models.load import make_tiny
 from hgpo.models.tokenizer import make_tokenizer
@@ -20,6 +20,8 @@ from hgpo.play.policy import Request
 from hgpo.policies.batcher import Batcher
 from hgpo.policies.hf.policy import HFPolicy, Sampling, stop_ids
 from hgpo.policies.hf.sampling import pick, sample
+
+from ..learn.tokens import Row, batch_of
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +68,8 @@ def test_replies_end_with_the_end_token_or_at_the_limit(model: torch.nn.Module) 
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_recorded_logprobs_are_those_the_update_computes(model: torch.nn.Module, temperature: float) -> None:
     found = draw(model, [0, 1, 2, 3], temperature)
-    rows = [TrainRow(PROMPTS[i], ids, logs, 0.0) for i, (ids, logs) in enumerate(found)]
-    again, _ = token_logprobs(model, tensors(rows, 0, "cpu"), temperature)
+    rows = [Row(PROMPTS[i], ids, logs, 0.0) for i, (ids, logs) in enumerate(found)]
+    again, _ = token_logprobs(model, tensors(batch_of(rows), np.arange(4), 0, "cpu"), temperature)
     for place, row in enumerate(rows):
         assert again[place, : len(row.response_ids)].tolist() == pytest.approx(list(row.logprobs), abs=1e-4)
 

@@ -206,7 +206,7 @@ def test_the_loop_returns_one_output_per_step(tokenizer, tmp_path):
     assert [output.reward_score for output in found[:-1]] == [None] * (len(found) - 1)
     rewards = [output.extra_fields["hgpo"]["reward"] for output in found]
     assert found[-1].reward_score == pytest.approx(sum(rewards))
-    assert set(found[-1].extra_fields["reward_extra_info"]) == {"success", "score", "steps"}
+    assert set(found[-1].extra_fields["reward_extra_info"]) == {"success", "return", "score", "steps"}
     assert found[1].extra_fields["hgpo"]["outcome"] == "malformed"
     # All requests of a rollout go to one server, with our limit on the reply.
     assert len({request for request, _, _ in servers.asked}) == 1
@@ -259,22 +259,22 @@ def test_a_failing_environment_is_retried_then_named(tokenizer, tmp_path, monkey
 
 
 def test_an_environment_that_hangs_in_a_thread_gives_the_episode_up():
-    from hgpo.verl.play import TimedSlots
+    from hgpo.verl.play import TimedPool
 
     released = threading.Event()
-    slots = TimedSlots(lambda: None, 2, max_reuse=0, timeout=0.2)
+    pool = TimedPool(lambda: None, 2, max_reuse=0, timeout=0.2)
 
     async def call():
         began = time.monotonic()
         with pytest.raises(EnvironmentFailed, match=r"within 0\.2 s"):
-            await slots.call(lambda: released.wait(20))
+            await pool.call(lambda: released.wait(20))
         return time.monotonic() - began
 
     try:
         assert asyncio.run(asyncio.wait_for(call(), 10)) < 5
     finally:
         released.set()
-        slots.close()
+        pool.close()
 
 
 def test_only_our_own_environments_share_the_workers_process():

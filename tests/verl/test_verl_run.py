@@ -174,7 +174,7 @@ def test_the_first_iteration_is_the_local_trainers(one):
     policy = HFPolicy(model.eval(), tokenizer, Sampling(1.0, config.agent.max_response_tokens))
     stage = open_stage(config)
     tasks = stage.tasks(config.env.split, config.env.tasks)
-    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).rows)
+    local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).batch.rows())
     there = by_step(row for row in StepBatch.read(run / "rows.parquet").rows() if row["iteration"] == 1)
     assert local.keys() == there.keys()
     for key, row in local.items():

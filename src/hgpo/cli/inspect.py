@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
     from ..files import write_text
     from ..inspect import inspect, open_rollouts
-    from ..inspect.compare import compare_estimators, compare_runs
+    from ..inspect.side_by_side import compare_estimators, compare_runs
     from ..inspect.terminal import terminal
 
     path, other, pair = _what(args)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         write_page(report, args.html)
     if args.json:
         from ..inspect.report import finite
-        from ..inspect.steps import step_columns
+        from ..inspect.step_columns import step_columns
 
         text = json.dumps(finite({**report.content, "steps": step_columns(report.shown)}), allow_nan=False)
         if args.json == "-":
@@ -118,7 +118,7 @@ def _what(args: argparse.Namespace) -> tuple[str, str | None, list[str]]:
 
 
 def _plan(args: argparse.Namespace, rollouts: Rollouts, pair: list[str]) -> Any:
-    from ..inspect.analysis import make_plan
+    from ..inspect.analysis import choose_estimators
 
     trained_with = rollouts.estimator if rollouts.estimator in ESTIMATORS else None
     if args.estimator is not None:
@@ -129,7 +129,7 @@ def _plan(args: argparse.Namespace, rollouts: Rollouts, pair: list[str]) -> Any:
     given: dict[str, Any] = {}
     for name in [*names, "hgpo"]:
         given = {**parsed_settings(name, given_settings(args)), **given}
-    return make_plan(names, given, rollouts.settings if trained_with else None)
+    return choose_estimators(names, given, rollouts.settings if trained_with else None)
 
 
 def _names(first: str, second: str, path: str, other: str) -> tuple[str, str]:

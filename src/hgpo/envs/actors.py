@@ -92,7 +92,8 @@ def expert(env: TextEnv) -> Actor:
     if not callable(make):
         raise BadSetting(
             f"{type(env).__name__} has no expert. Give it a method `expert()` that returns an object with "
-            "reset(observation) and act(seen), or do without one: another policy, warm.episodes=0 with model=PATH."
+            "reset(observation) and act(seen), or play without one: choose another policy, or train with "
+            "warm.episodes=0 and model=PATH."
         )
     made: Actor = make()
     return made

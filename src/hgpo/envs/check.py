@@ -1,4 +1,4 @@
-"""Check an environment against the contract, and say how to mend it.
+"""Check an environment against the contract, and say how to fix it.
 
     from hgpo.envs import check_env
     check_env(MyEnv())
@@ -29,7 +29,7 @@ def check_env(env: Any, *, seed: int = 0, episodes: int = 2, max_steps: int = 50
         env: the environment, as its factory made it.
         seed: decides the random actions.
         episodes: tasks tried per split.
-        max_steps: an episode must end by itself within so many steps.
+        max_steps: an episode must end by itself within this many steps.
     """
     check = _Check(env, seed, max_steps)
     if check.has_parts():

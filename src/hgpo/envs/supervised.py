@@ -11,7 +11,6 @@ are JSON lines; nothing is unpickled.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import select
@@ -63,7 +62,7 @@ class SupervisedEnv:
         step_timeout: seconds for one step.
         reset_timeout: seconds for starting the worker, for a reset and for listing tasks.
         attempts: how often a call is tried in all.
-        recycle_after: replace the worker after so many episodes (0: never), for engines that leak memory.
+        recycle_after: replace the worker after this many episodes (0: never), for engines that leak memory.
         python: interpreter of the worker, for engines that live in an environment of their own.
     """
 
@@ -296,8 +295,8 @@ class _Worker:
 
 def _user_error(kind: str, text: str) -> HgpoError:
     """The worker's error as the same class here, with its message."""
-    found = getattr(importlib.import_module(errors.__name__), kind, HgpoError)
-    usable = isinstance(found, type) and issubclass(found, HgpoError)
-    error: HgpoError = (found if usable else HgpoError).__new__(found if usable else HgpoError)
+    named = getattr(errors, kind, HgpoError)
+    cls = named if isinstance(named, type) and issubclass(named, HgpoError) else HgpoError
+    error: HgpoError = cls.__new__(cls)
     Exception.__init__(error, text)
     return error

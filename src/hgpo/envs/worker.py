@@ -57,7 +57,7 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
             else:
                 reply({"value": answer(env, request)})
         except Exception as error:
-            # Only what a user can mend is a user's error; all else is the environment's failure.
+            # Only what a user can fix is a user's error; all else is the environment's failure.
             reply({"error": type(error).__name__, "text": str(error), "user": isinstance(error, HgpoError)})
     if env is not None:
         env.close()

@@ -1,19 +1,22 @@
-"""What all estimators share: the steps in canonical order, returns, and the episode-level advantage."""
+"""What all estimators share: the steps in canonical order, their groups, returns and normalisation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..steps.batch import StepBatch
-from ..steps.columns import FloatArray, IntArray
+from ..steps.columns import BoolArray, FloatArray
 from ..steps.order import Trajectories
+from .contexts import Contexts, Key, contexts
 from .groups import Groups
-from .returns import discounted_returns, task_of_trajectory, trajectory_sums
+from .hierarchy import hierarchy
+from .returns import discounted_returns
+from .terms import Result
 
 Mode = Literal["mean_std_norm", "mean_norm"]
 Std = Literal["population", "sample"]
@@ -34,6 +37,8 @@ class Record:
     rewards: FloatArray
     invalid: FloatArray
     """1.0 where the action was not valid."""
+    _grouped: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Contexts and hierarchies made so far; they depend on the batch alone."""
 
     @classmethod
     def of(cls, batch: StepBatch) -> Record:
@@ -42,30 +47,38 @@ class Record:
         invalid = (~batch.flag("valid")[order]).astype(np.float64)
         return cls(batch, batch.trajectories, batch.rewards[order], invalid)
 
+    def without_penalties(self) -> Record:
+        """The same steps as if every action had been valid; groups are not made again."""
+        return replace(self, invalid=np.zeros_like(self.invalid))
 
-@dataclass(frozen=True)
-class LevelValues:
-    """One level of a hierarchy as an estimator saw it."""
+    def contexts(self, key: Key, similarity: float) -> Contexts:
+        """The contexts of the steps, numbered once per key."""
+        if (key, similarity) not in self._grouped:
+            self._grouped[key, similarity] = contexts(self.batch, key, similarity)
+        made: Contexts = self._grouped[key, similarity]
+        return made
 
-    rows: IntArray
-    """Steps that have this level [m]."""
-    groups: Groups
-    """Their groups, by return."""
-    values: FloatArray
-    """Advantage of each of those steps at this level [m]."""
-    used: npt.NDArray[np.bool_]
-    """Whether the level entered the step's advantage [m]."""
+    def levels(self, key: Key, similarity: float, depth: int) -> npt.NDArray[np.int64]:
+        """Group labels of every step at every level, int [depth + 1, steps], made once per key and depth."""
+        if (key, similarity, depth) not in self._grouped:
+            states = self.contexts(key, similarity)
+            self._grouped[key, similarity, depth] = hierarchy(states, self.trajectories, depth)
+        made: npt.NDArray[np.int64] = self._grouped[key, similarity, depth]
+        return made
+
+    @property
+    def truncated(self) -> BoolArray:
+        """The last steps of trajectories that were cut while the task went on (`done` false). Bool [steps]."""
+        if "done" not in self.batch:
+            return np.zeros(len(self.rewards), dtype=bool)
+        last = self.trajectories.remaining == 0
+        cut: BoolArray = last & ~self.batch.flag("done")[self.trajectories.order]
+        return cut
 
 
-@dataclass(frozen=True)
-class Result:
-    """What an estimator computes, in canonical order."""
-
-    advantages: FloatArray
-    returns: FloatArray
-    levels: npt.NDArray[np.int64]
-    """[levels, steps] group labels; no rows for an estimator without context levels."""
-    level_values: tuple[LevelValues, ...] = ()
+def by_task_always(settings: Any) -> bool:
+    """For an estimator whose tasks never depend on each other."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -74,8 +87,9 @@ class Estimator:
 
     settings: type[Any]
     compute: Callable[[Record, Any], Result]
-    alone: Callable[[Any], bool] = lambda settings: True
-    """Whether, with these settings, what a task's steps get depends on that task alone."""
+    by_task: Callable[[Any], bool] = by_task_always
+    """Whether, with these settings, what a task's steps get depends on that task only; large batches are then worked
+    on a few tasks at a time."""
 
 
 def step_returns(record: Record, gamma: float, invalid_penalty: float, penalty: Penalty) -> FloatArray:
@@ -91,97 +105,28 @@ def step_returns(record: Record, gamma: float, invalid_penalty: float, penalty: 
     return returns
 
 
-def divisors(groups: Groups, mode: Mode, std: Std, epsilon: float, floor: float = 0.0) -> FloatArray:
-    """What the deviations of each group are divided by: sqrt(sigma^2 + floor^2) + epsilon. Float64 [groups].
+def normalise(
+    groups: Groups, deviations: FloatArray, mode: Mode, std: Std, epsilon: float, floor: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Deviations [n] over the divisor of their group, and the divisors: float64 [n] and [groups].
 
-    `mean_norm` divides by one.
+    The divisor is sqrt(sigma^2 + floor^2) + epsilon, or one with `mean_norm`. Zero stays zero whatever it is.
     """
     if mode == "mean_norm":
-        return np.ones(groups.num_groups)
+        return deviations, np.ones(groups.num_groups)
     sigma = groups.std(sample=std == "sample")
     if floor:
         sigma = np.hypot(sigma, floor)
     # A divisor of zero belongs to a constant group, whose deviations are all zero.
     divisor = sigma + epsilon
     divisor[divisor == 0.0] = 1.0
-    return divisor
-
-
-def normalise(
-    groups: Groups, deviations: FloatArray, mode: Mode, std: Std, epsilon: float, floor: float = 0.0
-) -> FloatArray:
-    """Divide deviations [n] by the divisor of their group. Zero stays zero whatever the divisor is."""
-    if mode == "mean_norm":
-        return deviations
-    normalised: FloatArray = deviations / divisors(groups, mode, std, epsilon, floor)[groups.labels]
-    return normalised
-
-
-@dataclass(frozen=True)
-class EpisodeTerm:
-    """How the advantage of a whole episode is computed."""
-
-    normalise_over: NormaliseOver
-    """Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long."""
-    std: Std
-    """Deviation over n (population) or n - 1 (sample)."""
-    epsilon: float
-    """Added to the deviation."""
-    single: Single
-    """What a group of one entry gets: zero, or its raw score."""
-
-
-@dataclass(frozen=True)
-class EpisodeValues:
-    """The episode-level advantage with what it was made of; entries are step rows or trajectories."""
-
-    entries: IntArray
-    """[steps] entry of each step."""
-    groups: Groups
-    """Entries by task."""
-    scores: FloatArray
-    """[entries] sum of rewards S."""
-    values: FloatArray
-    """[entries] advantage."""
-
-
-def episode_values(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> EpisodeValues:
-    """Advantage of the whole episode against the other rollouts of its task.
-
-    With S_i the sum of rewards of trajectory i:
-
-        A_i = (S_i - mean_j S_j) / (std_j S_j + epsilon)
-
-    `trajectories` takes the statistics over trajectories, S_i less its penalties. `steps` takes them over step
-    rows, so a trajectory counts as often as it is long, and each row carries only its own penalty (the released
-    code).
-    """
-    trajectories = record.trajectories
-    fine = invalid_penalty * record.invalid
-    if term.normalise_over == "steps":
-        scores = trajectory_sums(record.rewards, trajectories)[trajectories.trajectory_ids] - fine
-        entries, tasks = np.arange(len(scores)), trajectories.task_ids
-    else:
-        scores = trajectory_sums(record.rewards - fine, trajectories)
-        entries, tasks = trajectories.trajectory_ids, task_of_trajectory(trajectories)
-    groups = Groups.of(tasks, scores)
-    values = normalise(groups, groups.deviations, mode, term.std, term.epsilon)
-    if term.single == "raw":
-        alone = groups.sizes[groups.labels] == 1
-        scale = 1.0 + term.epsilon if mode == "mean_std_norm" else 1.0
-        values = np.where(alone, scores / scale, values)
-    return EpisodeValues(entries, groups, scores, values)
-
-
-def episode_advantages(record: Record, mode: Mode, term: EpisodeTerm, invalid_penalty: float) -> FloatArray:
-    """The values of `episode_values`, one per step. Float64 [steps]."""
-    found = episode_values(record, mode, term, invalid_penalty)
-    return found.values if term.normalise_over == "steps" else found.values[found.entries]
+    normalised: FloatArray = deviations / divisor[groups.labels]
+    return normalised, divisor
 
 
 def resolve(arithmetic: S, settings: Any) -> S:
     """The arithmetic of a variant, with what the settings say instead where they say something."""
-    given = {field.name: getattr(settings, field.name) for field in fields(arithmetic)}  # type: ignore[arg-type]
+    given = {one.name: getattr(settings, one.name) for one in fields(arithmetic)}  # type: ignore[arg-type]
     changed = {name: value for name, value in given.items() if value is not None}
     return replace(arithmetic, **changed)  # type: ignore[type-var]
 

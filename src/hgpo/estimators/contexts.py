@@ -86,15 +86,15 @@ def merge_similar(tasks: IntArray, state: IntArray, column: Categorical, thresho
         leaders: list[int] = []
         names: list[str] = []
         for i in ranked:
-            found = process.extractOne(
+            nearest = process.extractOne(
                 texts[i], names, scorer=fuzz.ratio, processor=None, score_cutoff=100 * threshold
             )
-            if found is None:
+            if nearest is None:
                 leaders.append(i)
                 names.append(texts[i])
                 leader_of[members[i]] = pair_state[members[i]]
             else:
-                leader_of[members[i]] = pair_state[members[leaders[found[2]]]]
+                leader_of[members[i]] = pair_state[members[leaders[nearest[2]]]]
     merged: IntArray = leader_of[inverse]
     return merged
 

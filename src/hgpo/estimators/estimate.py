@@ -16,9 +16,10 @@ from ..settings import build
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray, IntArray
 from ..steps.order import Trajectories
-from .base import Estimator, Record, Result
-from .metrics import Tally
+from .base import Estimator, Record
+from .metrics import EstimateCounts
 from .table import ESTIMATORS
+from .terms import Result
 
 PIECE = 100_000
 """Steps that are worked on at once where tasks can be taken one after the other."""
@@ -43,8 +44,7 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
 
     Args:
         batch: the recorded steps, in any order; rows with `padding` true are left out.
-        name: one of `hgpo`, `hgpo_lambda`, `gigpo`, `graphgpo`, `g2po`, `grpo`, `dr_grpo`, `rloo`,
-            `reinforce_plus_plus`.
+        name: a name of `ESTIMATORS` in `table.py`, such as `hgpo`, `hgpo_lambda`, `gigpo` or `grpo`.
         settings: settings of that estimator, see its module; unknown ones are an error.
 
     >>> rows = [
@@ -54,7 +54,7 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     array([-1.,  0.,  1.])
     """
     estimator, chosen = choose(name, settings)
-    if len(batch) <= PIECE or not estimator.alone(chosen):
+    if len(batch) <= PIECE or not estimator.by_task(chosen):
         return arrange(batch, whole(batch, estimator, chosen))
     return by_pieces(batch, estimator, chosen)
 
@@ -68,18 +68,18 @@ def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate
     active, real = real_steps(batch)
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
     levels, labels = np.empty((0, 0), dtype=np.int64), np.empty((0, 1), dtype=np.int64)
-    tallies: list[Tally] = []
+    counts: list[EstimateCounts] = []
     for piece in pieces(real.trajectories):
         computed = run(estimator, settings, real.take(piece))
         result, rows = computed.result, active[piece[computed.rows]]
-        if not tallies:
+        if not counts:
             levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
             labels = np.zeros((len(levels), 1), dtype=np.int64)  # how many are taken, by level
         advantages[rows], returns[rows] = result.advantages, result.returns
         levels[:, rows] = np.where(result.levels < 0, -1, result.levels + labels)
         labels = labels + result.levels.max(axis=1, initial=-1, keepdims=True) + 1
-        tallies.append(Tally.of(computed.record, result))
-    return Estimate(advantages, returns, levels, functools.reduce(operator.add, tallies).metrics())
+        counts.append(EstimateCounts.of(computed.record, result))
+    return Estimate(advantages, returns, levels, functools.reduce(operator.add, counts).metrics())
 
 
 def pieces(trajectories: Trajectories) -> Iterator[IntArray]:
@@ -96,21 +96,24 @@ def arrange(batch: StepBatch, computed: Computed) -> Estimate:
     """What was computed, in the order of the rows of `batch`."""
     record, result, rows = computed.record, computed.result, computed.rows
     if np.array_equal(rows, np.arange(len(batch))):  # the usual order of a file: nothing to rearrange
-        return Estimate(result.advantages, result.returns, result.levels, Tally.of(record, result).metrics())
+        return Estimate(
+            result.advantages, result.returns, result.levels, EstimateCounts.of(record, result).metrics()
+        )
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
     advantages[rows], returns[rows] = result.advantages, result.returns
     levels = np.full((len(result.levels), len(batch)), -1, dtype=np.int64)
     levels[:, rows] = result.levels
-    return Estimate(advantages, returns, levels, Tally.of(record, result).metrics())
+    return Estimate(advantages, returns, levels, EstimateCounts.of(record, result).metrics())
 
 
 @dataclass(frozen=True)
 class Computed:
     """An estimator's result before it is put into the order of the given rows."""
 
-    record: Record
+    estimator: Estimator
     settings: Any
-    """The estimator's settings object."""
+    """Its settings object."""
+    record: Record
     result: Result
     rows: IntArray
     """[real steps] row of the batch at each canonical position."""
@@ -155,4 +158,4 @@ def run(estimator: Estimator, settings: Any, real: StepBatch) -> Computed:
                 "The advantages are not finite because the rewards are too large for float64 arithmetic; "
                 f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
             )
-    return Computed(record, settings, result, record.trajectories.order)
+    return Computed(estimator, settings, record, result, record.trajectories.order)

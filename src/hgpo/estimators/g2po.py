@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..settings import setting
 from . import successor
-from .base import Record, Result
-from .contexts import contexts
+from .base import Estimator, Record
 from .groups import Groups
-from .hgpo_lambda import truncated
+from .hgpo_lambda import next_values
 from .returns import discounted_returns
+from .terms import Part, Result, Score
 
 
 @dataclass(frozen=True)
-class G2poSettings(successor.Comparison):
+class G2poSettings(successor.SuccessorSettings):
     """Settings of the G2PO-style estimator."""
 
     gamma: float = setting(0.95, "Discount.", low=0.0, high=1.0)
@@ -34,10 +32,19 @@ class G2poSettings(successor.Comparison):
 
 def compute(record: Record, s: G2poSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
-    states = contexts(record.batch, s.key, s.similarity)
+    states = record.contexts(s.key, s.similarity)
     rewards = record.rewards - s.invalid_penalty * record.invalid
     visits = Groups.of(states.current, discounted_returns(rewards, record.trajectories, s.gamma))
-    values = visits.means[states.current]
-    following = np.where(record.trajectories.remaining > 0, np.append(values[1:], 0.0), 0.0)
-    following = np.where(truncated(record), values, following)
-    return successor.compare(record, states, rewards + s.gamma * following, s)
+    following = next_values(visits.means[states.current], record.trajectories, record.truncated)
+    targets = rewards + s.gamma * following
+
+    def score() -> Score:
+        parts = (Part("reward", 1.0, rewards), Part("V(next state)", s.gamma, following))
+        return Score(
+            "target", "reward + gamma V(next state), V the mean return of all visits", targets, parts
+        )
+
+    return successor.compare(record, targets, s, score)
+
+
+ESTIMATOR = Estimator(G2poSettings, compute)

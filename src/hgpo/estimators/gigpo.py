@@ -16,15 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..settings import Settings, setting
+from ..steps.columns import FloatArray, IntArray
 from . import base
-from .base import LevelValues, Record, Result
-from .contexts import Key, contexts
+from .base import Estimator, Mode, Record, Std
+from .contexts import Key
+from .episode import EpisodeRule, compare_episodes
 from .groups import Groups
-from .hierarchy import hierarchy
+from .terms import Level, Result, Term, level_term, plain_sum
 
 
 @dataclass(frozen=True)
-class Arithmetic(base.EpisodeTerm):
+class Arithmetic(EpisodeRule):
     """Everything in which the released code and the paper differ; the settings explain each field."""
 
     penalty: base.Penalty
@@ -81,9 +83,25 @@ def compute(record: Record, s: GigpoSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
     how = base.resolve(VARIANTS[s.variant], s)
     returns = base.step_returns(record, s.gamma, s.invalid_penalty, how.penalty)
-    levels = hierarchy(contexts(record.batch, s.key, s.similarity), record.trajectories, depth=0)
-    groups = Groups.of(levels[0], returns)
-    step_term = base.normalise(groups, groups.deviations, s.mode, how.std, how.epsilon)
-    episode_term = base.episode_advantages(record, s.mode, how, s.invalid_penalty)
-    values = LevelValues(np.arange(len(returns)), groups, step_term, step_term != 0.0)
-    return Result(episode_term + s.step_advantage_w * step_term, returns, levels, (values,))
+    levels = record.levels(s.key, s.similarity, depth=0)
+    step, step_term = compare_states(levels[0], returns, s.mode, how.std, how.epsilon)
+    episode = compare_episodes(record, s.mode, how, s.invalid_penalty)
+    advantages = episode.advantages + s.step_advantage_w * step
+    terms = (episode.term(lambda: np.ones(len(step))), step_term.times(s.step_advantage_w))
+    return Result(advantages, returns, levels, plain_sum(advantages, terms))
+
+
+def compare_states(
+    labels: IntArray, scores: FloatArray, mode: Mode, std: Std, epsilon: float
+) -> tuple[FloatArray, Term]:
+    """Scores [steps] against those of the same state: the step term A_S, and how it was made."""
+    groups = Groups.of(labels, scores)
+    values, divisor = base.normalise(groups, groups.deviations, mode, std, epsilon)
+    level = Level(0, np.arange(len(values)), groups, values, values != 0.0)
+    term = level_term(
+        level, scores, lambda: groups.means[groups.labels], divisor, lambda: np.ones(len(values))
+    )
+    return values, term
+
+
+ESTIMATOR = Estimator(GigpoSettings, compute)

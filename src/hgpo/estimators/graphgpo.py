@@ -22,15 +22,14 @@ import numpy as np
 from ..settings import setting
 from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import successor
-from .base import Record, Result
-from .contexts import contexts
-from .hgpo_lambda import truncated
+from .base import Estimator, Record
+from .terms import Part, Result, Score
 
 UNREACHED = np.inf
 
 
 @dataclass(frozen=True)
-class GraphgpoSettings(successor.Comparison):
+class GraphgpoSettings(successor.SuccessorSettings):
     """Settings of GraphGPO."""
 
     gamma: float = setting(
@@ -42,22 +41,34 @@ class GraphgpoSettings(successor.Comparison):
 
 def compute(record: Record, s: GraphgpoSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
-    states = contexts(record.batch, s.key, s.similarity)
+    states = record.contexts(s.key, s.similarity)
     here, there = distances(record, states.current)
     steps = there - here + 1.0 if s.progress else there
     reached = np.isfinite(there)
-    targets = np.zeros(len(there))
+    nearness = np.zeros(len(there))
     # A graph distance cannot shrink by more than one a step, so the exponent is never negative.
-    targets[reached] = s.goal * np.power(s.gamma, np.maximum(steps[reached], 0.0))
-    targets -= s.invalid_penalty * record.invalid
-    return successor.compare(record, states, targets, s)
+    nearness[reached] = s.goal * np.power(s.gamma, np.maximum(steps[reached], 0.0))
+    targets = nearness - s.invalid_penalty * record.invalid
+
+    def score() -> Score:
+        distance = "d(next) - d + 1" if s.progress else "d(next)"
+        formula = (
+            f"goal gamma^({distance}), d the steps to success in the task's graph; 0 where it is not reached"
+        )
+        parts = (
+            Part(f"goal gamma^({distance})", 1.0, nearness),
+            Part("invalid action", -s.invalid_penalty, record.invalid),
+        )
+        return Score("target", formula, targets, parts)
+
+    return successor.compare(record, targets, s, score)
 
 
 def distances(record: Record, state: IntArray) -> tuple[FloatArray, FloatArray]:
     """Steps to success from the state of each step, and from the state it led to (inf: never). Float64 [steps]."""
     remaining = record.trajectories.remaining
     success = succeeded(record)
-    stays = truncated(record) & ~success
+    stays = record.truncated & ~success
     inner = remaining > 0
     following = np.where(inner, np.append(state[1:], 0), state)
     edges = np.flatnonzero(inner)
@@ -96,3 +107,6 @@ def nearest(heads: IntArray, tails: IntArray, goals: IntArray, count: int) -> Fl
         frontier = np.unique(sources[np.isinf(distance[sources])])
         steps += 1.0
     return distance
+
+
+ESTIMATOR = Estimator(GraphgpoSettings, compute)

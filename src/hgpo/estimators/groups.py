@@ -77,6 +77,24 @@ class Groups:
         return std
 
 
+def mean_of_others(groups: Groups, owners: IntArray) -> tuple[IntArray, FloatArray]:
+    """The mean of a value's group without the members that have the same owner as the value.
+
+    Args:
+        groups: groups of n values.
+        owners: [n] (group, owner) pair of each value, dense from 0.
+
+    Returns the number of other members [n], and by how much their mean exceeds the group's mean [n]; 0 where there
+    are no others.
+    """
+    own = np.bincount(owners)
+    others: IntArray = groups.sizes[groups.labels] - own[owners]
+    # Deviations of a group sum to zero, so those of the others sum to minus the owner's own.
+    own_sum = segment_sums(owners, groups.deviations, len(own))[owners]
+    excess: FloatArray = -np.where(others > 0, own_sum, 0.0) / np.maximum(others, 1)
+    return others, excess
+
+
 def dense(keys: IntArray) -> IntArray:
     """Relabel integer keys [n] as 0..g-1, equal where the keys are equal."""
     if len(keys) == 0:

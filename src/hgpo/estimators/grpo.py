@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..settings import Settings, setting
 from . import base
-from .base import Record, Result
+from .base import Estimator, Record
+from .episode import EpisodeRule, compare_episodes
+from .terms import Result, plain_sum
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,18 @@ class DrGrpoSettings(Settings):
 
 def compute(record: Record, s: GrpoSettings) -> Result:
     """Advantages of all steps; see the module's formula."""
-    term = base.EpisodeTerm(s.normalise_over, s.std, s.epsilon, s.single)
-    advantages = base.episode_advantages(record, s.mode, term, s.invalid_penalty)
+    rule = EpisodeRule(s.normalise_over, s.std, s.epsilon, s.single)
+    episode = compare_episodes(record, s.mode, rule, s.invalid_penalty)
     returns = base.step_returns(record, s.gamma, s.invalid_penalty, "before_discount")
-    return Result(advantages, returns, base.no_levels(record))
+    advantages = episode.advantages
+    terms = (episode.term(lambda: np.ones(len(advantages))),)
+    return Result(advantages, returns, base.no_levels(record), plain_sum(advantages, terms))
 
 
 def compute_dr(record: Record, s: DrGrpoSettings) -> Result:
     """A_i = S_i - mean_j S_j. The other half of Dr. GRPO, no division by length, is the trainer's loss setting."""
     return compute(record, GrpoSettings(mode="mean_norm", gamma=s.gamma, invalid_penalty=s.invalid_penalty))
+
+
+ESTIMATOR = Estimator(GrpoSettings, compute)
+DR_ESTIMATOR = Estimator(DrGrpoSettings, compute_dr)

@@ -12,7 +12,9 @@ others renormalised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -21,12 +23,14 @@ import numpy.typing as npt
 from ..settings import Settings, setting
 from ..steps.columns import BoolArray, FloatArray, IntArray
 from . import base, nested
-from .base import LevelValues, Record, Result
-from .contexts import Key, contexts
-from .groups import Groups
-from .hierarchy import hierarchy, split
-from .nested import FLOOR, divide, task_roots, without_rounding
+from .base import Estimator, Record
+from .contexts import Key
+from .episode import Episode, EpisodeRule, compare_episodes
+from .groups import Groups, mean_of_others
+from .hierarchy import split
+from .scale import FLOOR, without_rounding
 from .shrinkage import level_weights, means_of_others, nested_means, partitions
+from .terms import Level, Result, Term, level_term, plain_sum
 
 Skip = Literal["item", "group", "never"]
 
@@ -156,38 +160,106 @@ def compute(record: Record, s: HgpoSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
     how = base.resolve(VARIANTS[s.variant], s)
     returns = base.step_returns(record, s.gamma, s.invalid_penalty, how.penalty)
-    levels = hierarchy(contexts(record.batch, s.key, s.similarity), record.trajectories, s.depth)
+    levels = record.levels(s.key, s.similarity, s.depth)
     if s.weight_type == "shrinkage":
         return shrunk(record, levels, returns, s)
+    advantages, terms = mix(record, levels, returns, s, how)
+    return Result(advantages, returns, levels, plain_sum(advantages, terms))
 
-    advantages, level_values = mix(record, levels, returns, s, how)
-    return Result(advantages, returns, levels, level_values)
+
+@dataclass(frozen=True)
+class Item:
+    """What Eq. 7 mixes: a level, or the base item."""
+
+    weight: float
+    """L^alpha, before normalisation."""
+    rows: IntArray
+    """[m] steps that have the item."""
+    values: FloatArray
+    """[m] its advantage."""
+    used: BoolArray
+    """[m] whether it counts for the step."""
+    term: Callable[[Callable[[], FloatArray]], Term]
+    """The item as a term, given its weights [m]."""
+
+    def shares(self, weights: FloatArray, epsilon: float) -> FloatArray:
+        """L^alpha over the sum [steps] of all that count; 0 where the item does not. Float64 [m]."""
+        shares = np.zeros(len(self.rows))
+        shares[self.used] = self.weight / (weights[self.rows[self.used]] + epsilon)
+        return shares
 
 
 def mix(
     record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s: HgpoSettings, how: Arithmetic
-) -> tuple[FloatArray, tuple[LevelValues, ...]]:
-    """The weighted mean of Eq. 7 over the levels that say something, and what each level said."""
-    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
-    level_values = []
-    for level, labels in enumerate(levels):
-        found = level_advantages(record, labels, returns, s, how)
-        level_values.append(found)
-        used, weight = found.rows[found.used], level_weight(level, s, how)
-        total[used] += weight * found.values[found.used]
-        weights[used] += weight
+) -> tuple[FloatArray, tuple[Term, ...]]:
+    """The weighted mean of Eq. 7 over the items that say something, and its terms."""
+    items = [level_item(record, number, labels, returns, s, how) for number, labels in enumerate(levels)]
     if s.base_group:
-        episode = episode_term(record, s, how)
-        used = np.flatnonzero(episode) if how.skip == "item" else np.arange(len(returns))
-        total[used] += episode[used]
-        weights[used] += 1.0
+        items.append(base_item(record, s, how))
+    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    for item in items:
+        used = item.rows[item.used]
+        total[used] += item.weight * item.values[item.used]
+        weights[used] += item.weight
 
     covered = weights > 0
     advantages = np.zeros(len(returns))
     advantages[covered] = total[covered] / (weights[covered] + how.weight_epsilon)
-    if s.fallback == "episode" and not covered.all():
-        advantages[~covered] = episode_term(record, s, how)[~covered]
-    return advantages, tuple(level_values)
+    terms = [item.term(partial(item.shares, weights, how.weight_epsilon)) for item in items]
+    if s.fallback == "episode" and not s.base_group:
+        episode = episode_level(record, s, how)
+        advantages[~covered] = episode.advantages[~covered]
+        terms.append(episode.term(lambda: np.where(covered, 0.0, 1.0)))
+    return advantages, tuple(terms)
+
+
+def level_item(
+    record: Record, number: int, labels: IntArray, returns: FloatArray, s: HgpoSettings, how: Arithmetic
+) -> Item:
+    """A_k of the steps that have level k, and which of them count."""
+    rows = np.flatnonzero(labels >= 0)
+    groups = Groups.of(labels[rows], returns[rows])
+    deviations, peers = groups.deviations, groups.sizes[groups.labels] - 1
+    if s.peers == "other_trajectory" or s.baseline == "leave_one_out":
+        owners = split(groups.labels, record.trajectories.trajectory_ids[rows])
+        peers, excess = mean_of_others(groups, owners)
+        if s.baseline == "leave_one_out":
+            deviations = deviations - excess
+            deviations[(np.abs(deviations) <= groups.rounding[groups.labels]) | (peers == 0)] = 0.0
+    values, divisor = base.normalise(groups, deviations, s.mode, how.std, how.epsilon, s.std_floor or 0.0)
+    used: BoolArray = peers >= s.min_peers
+    if how.skip == "item":
+        used &= values != 0.0
+    elif how.skip == "group":
+        used &= ~groups.constant[groups.labels]
+
+    def baseline() -> FloatArray:
+        return groups.means[groups.labels] if s.baseline == "group" else returns[rows] - deviations
+
+    level = Level(number, rows, groups, values, used)
+    term = partial(level_term, level, returns, baseline, divisor)
+    return Item(level_weight(number, s, how), rows, values, used, term)
+
+
+def level_weight(level: int, s: HgpoSettings, how: Arithmetic) -> float:
+    """L^alpha of a level, before normalisation; the base item has length 1 and so weight 1."""
+    if s.weight_type == "uniform":
+        return 1.0
+    return float((level + 1 + how.weight_offset) ** s.length_weight_alpha)
+
+
+def base_item(record: Record, s: HgpoSettings, how: Arithmetic) -> Item:
+    """The episode-level advantage as one more item of length 1."""
+    episode = episode_level(record, s, how)
+    rows, values = np.arange(len(record.rewards)), episode.advantages
+    used = values != 0.0 if how.skip == "item" else np.ones(len(rows), dtype=bool)
+    return Item(1.0, rows, values, used, episode.term)
+
+
+def episode_level(record: Record, s: HgpoSettings, how: Arithmetic) -> Episode:
+    """The episode-level advantage, for the base item and the fallback."""
+    rule = EpisodeRule(how.normalise_over, how.base_std, how.epsilon, how.single)
+    return compare_episodes(record, s.mode, rule, s.invalid_penalty)
 
 
 def shrunk(record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s: HgpoSettings) -> Result:
@@ -198,58 +270,19 @@ def shrunk(record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s
     follows. Weights, skipping, peers and the base item do not apply: the estimate covers every step.
     """
     parts = partitions(levels, record.trajectories.trajectory_ids)
-    roots = task_roots(record)
+    roots = nested.task_roots(record)
     weights = level_weights(parts, roots, returns)
     if s.baseline == "leave_one_out":
         values = means_of_others(parts, weights, returns, roots)
     else:
         task_means = Groups.of(roots.labels, returns).means[roots.labels]
         values = nested_means(parts, weights, returns, task_means)
-    advantages = without_rounding(returns - values.values[-1], returns, values.values[-1])
-    if s.mode == "mean_std_norm":
-        advantages = divide(advantages, record, "batch", FLOOR if s.std_floor is None else s.std_floor)
-    return Result(advantages, returns, levels, nested.level_values(levels, returns, values))
+    terms = nested.level_terms(parts, nested.nested_levels(levels, returns, values), returns, values, roots)
+    advantages = without_rounding(returns - values.result, returns, values.result)
+    floor = FLOOR if s.std_floor is None else s.std_floor
+    advantages, terms = nested.divide(advantages, terms, record, s.mode, "batch", floor)
+    return Result(advantages, returns, levels, plain_sum(advantages, terms))
 
 
-def level_weight(level: int, s: HgpoSettings, how: Arithmetic) -> float:
-    """L^alpha of a level, before normalisation; the base item has length 1 and so weight 1."""
-    if s.weight_type == "uniform":
-        return 1.0
-    return float((level + 1 + how.weight_offset) ** s.length_weight_alpha)
-
-
-def level_advantages(
-    record: Record, labels: IntArray, returns: FloatArray, s: HgpoSettings, how: Arithmetic
-) -> LevelValues:
-    """A_k of the steps that have level k, and which of them count."""
-    rows = np.flatnonzero(labels >= 0)
-    groups = Groups.of(labels[rows], returns[rows])
-    deviations, peers = groups.deviations, groups.sizes[groups.labels] - 1
-    if s.peers == "other_trajectory" or s.baseline == "leave_one_out":
-        peers, from_others = _other_trajectories(record.trajectories.trajectory_ids[rows], groups)
-        if s.baseline == "leave_one_out":
-            deviations = np.where(peers > 0, from_others, 0.0)
-    values = base.normalise(groups, deviations, s.mode, how.std, how.epsilon, s.std_floor or 0.0)
-    used: BoolArray = peers >= s.min_peers
-    if how.skip == "item":
-        used &= values != 0.0
-    elif how.skip == "group":
-        used &= ~groups.constant[groups.labels]
-    return LevelValues(rows, groups, values, used)
-
-
-def _other_trajectories(trajectory_ids: IntArray, groups: Groups) -> tuple[IntArray, FloatArray]:
-    """Per step: members of its group from other trajectories, and its return minus their mean."""
-    own = Groups.of(split(groups.labels, trajectory_ids), groups.deviations)
-    others: IntArray = groups.sizes[groups.labels] - own.sizes[own.labels]
-    # Deviations of a group sum to zero, so those of the others sum to minus the trajectory's own.
-    mean_of_others = -own.sum(groups.deviations)[own.labels] / np.maximum(others, 1)
-    deviations: FloatArray = groups.deviations - mean_of_others
-    deviations[np.abs(deviations) <= groups.rounding[groups.labels]] = 0.0
-    return others, deviations
-
-
-def episode_term(record: Record, s: HgpoSettings, how: Arithmetic) -> FloatArray:
-    """The episode-level advantage, for the base item and the fallback. Float64 [steps]."""
-    term = base.EpisodeTerm(how.normalise_over, how.base_std, how.epsilon, how.single)
-    return base.episode_advantages(record, s.mode, term, s.invalid_penalty)
+# Shrinkage takes its variances from, and divides by the deviation of, the whole batch.
+ESTIMATOR = Estimator(HgpoSettings, compute, by_task=lambda s: s.weight_type != "shrinkage")

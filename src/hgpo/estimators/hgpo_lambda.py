@@ -34,13 +34,14 @@ from ..settings import Settings, setting
 from ..steps.columns import BoolArray, FloatArray
 from ..steps.order import Trajectories
 from . import base
-from .base import Record, Result
-from .contexts import Key, contexts
+from .base import Estimator, Record
+from .contexts import Key
 from .groups import dense
-from .hierarchy import hierarchy
-from .nested import FLOOR, Over, divide, level_values, task_roots, without_rounding
+from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
+from .scale import FLOOR, Over, without_rounding
 from .shrinkage import Nested, Partition, level_weights, means_of_others, nested_means, partitions
+from .terms import Following, Part, Result, Score, Sum, Term, plain_sum
 
 
 @dataclass(frozen=True)
@@ -104,26 +105,49 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
     trajectories = record.trajectories
     rewards = record.rewards - s.invalid_penalty * record.invalid
-    levels = hierarchy(contexts(record.batch, s.key, s.similarity), trajectories, s.depth)
+    levels = record.levels(s.key, s.similarity, s.depth)
     returns = discounted_returns(rewards, trajectories, s.gamma)
 
     parts = partitions(levels, trajectories.trajectory_ids)
     weights = level_weights(parts, None, returns)
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
-    cut = truncated(record)
+    cut = record.truncated
     values, targets = fit(rewards, returns, trajectories, parts, weights, cut, s)
-    advantages = generalised_advantages(rewards, values.values[-1], trajectories, cut, s.gamma, s.lam)
+    value = values.result
+    errors = td_errors(rewards, value, trajectories, cut, s.gamma)
+    advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
+    score = advantages + value
+    seen = nested_levels(levels, targets, values)
     if s.baseline == "leave_one_out":
-        own = advantages + values.values[-1]
-        advantages = own - means_of_others(parts, weights, own, task_roots(record)).values[-1]
-    if s.pool_actions and "action" in record.batch:
-        residuals = returns - values.values[-1]
-        advantages = pooled(record, levels, advantages, residuals)
-    advantages = without_rounding(advantages, rewards, values.values[-1])
-    if s.mode == "mean_std_norm":
-        advantages = divide(advantages, record, s.normalise_over, s.std_floor)
-    return Result(advantages, returns, levels, level_values(levels, targets, values))
+        roots = task_roots(record)
+        others = means_of_others(parts, weights, score, roots)
+        advantages = score - others.result
+        terms = level_terms(parts, seen, score, others, roots)
+    else:
+        terms = level_terms(parts, seen, score, values)
+    own, own_terms = advantages, terms
+    pools = s.pool_actions and "action" in record.batch
+    if pools:
+        advantages, terms = pooled(record, levels, advantages, returns - value)
+    advantages = without_rounding(advantages, rewards, value)
+    advantages, terms = divide(advantages, terms, record, s.mode, s.normalise_over, s.std_floor)
+    sums = plain_sum(advantages, terms)
+    if pools:
+        sums = (
+            Sum(
+                "own advantage", "comparisons", "sum of share x (lambda-return - level mean)", own_terms, own
+            ),
+            Sum("advantage", "means", "sum of share x mean of own advantages / divisor", terms, advantages),
+        )
+
+    def lambda_returns() -> Score:
+        columns = {"reward": rewards, "V": value, "V next": next_values(value, trajectories, cut)}
+        following = Following("TD error", s.gamma * s.lam, errors, columns)
+        formula = "V(t) + sum over j of (gamma lam)^j x TD error at t+j; TD error = reward + gamma V next - V"
+        return Score("lambda-return", formula, score, (Part("V(t)", 1.0, value),), following)
+
+    return Result(advantages, returns, levels, sums, lambda_returns)
 
 
 def fit(
@@ -141,19 +165,10 @@ def fit(
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
     sweeps = s.sweeps if s.lam < 1.0 or cut.any() else 0
     for _ in range(sweeps):
-        estimate = values.values[-1]
-        targets = estimate + generalised_advantages(rewards, estimate, trajectories, cut, s.gamma, s.lam)
+        value = values.result
+        targets = value + generalised_advantages(rewards, value, trajectories, cut, s.gamma, s.lam)
         values = nested_means(parts, weights, targets, targets)
     return values, targets
-
-
-def truncated(record: Record) -> BoolArray:
-    """The last steps of trajectories that were cut while the task went on. Bool [steps]."""
-    if "done" not in record.batch:
-        return np.zeros(len(record.rewards), dtype=bool)
-    last = record.trajectories.remaining == 0
-    cut: BoolArray = last & ~record.batch.flag("done")[record.trajectories.order]
-    return cut
 
 
 def generalised_advantages(
@@ -165,16 +180,29 @@ def generalised_advantages(
     lam: float,
 ) -> FloatArray:
     """GAE(lambda) over values [steps]: discounted sums of r + gamma V(next) - V. Float64 [steps]."""
+    return discounted_returns(td_errors(rewards, values, trajectories, cut, gamma), trajectories, gamma * lam)
+
+
+def td_errors(
+    rewards: FloatArray, values: FloatArray, trajectories: Trajectories, cut: BoolArray, gamma: float
+) -> FloatArray:
+    """delta_t = r_t + gamma V(t+1) - V(t). Float64 [steps]."""
+    errors: FloatArray = rewards + gamma * next_values(values, trajectories, cut) - values
+    return errors
+
+
+def next_values(values: FloatArray, trajectories: Trajectories, cut: BoolArray) -> FloatArray:
+    """V(t+1): 0 after the end of a task, the value of the last context where a rollout was cut. Float64 [steps]."""
     following = np.zeros_like(values)
     following[:-1] = values[1:]
     following[trajectories.remaining == 0] = 0.0
     following[cut] = values[cut]
-    return discounted_returns(rewards + gamma * following - values, trajectories, gamma * lam)
+    return following
 
 
 def pooled(
     record: Record, levels: npt.NDArray[np.int64], advantages: FloatArray, residuals: FloatArray
-) -> FloatArray:
+) -> tuple[FloatArray, tuple[Term, ...]]:
     """Advantages averaged over steps with equal context and action, deeper levels as far as residuals support them.
 
     `residuals` are returns minus values: unbiased for the advantage given exact values, and free of what the
@@ -189,5 +217,12 @@ def pooled(
         level[rows] = dense(groups[rows] * count + acted[rows])
     parts = partitions(labels, record.trajectories.trajectory_ids)
     weights = level_weights(parts, None, residuals)
-    found: FloatArray = nested_means(parts, weights, advantages, advantages).values[-1]
-    return found
+    means = nested_means(parts, weights, advantages, advantages)
+    terms = [
+        nested_term(f"same action, level {number}", part, means, number) for number, part in enumerate(parts)
+    ]
+    return means.result, tuple(terms)
+
+
+# Values and the division look at the whole batch.
+ESTIMATOR = Estimator(HgpoLambdaSettings, compute, by_task=lambda s: False)

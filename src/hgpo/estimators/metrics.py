@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import IntArray
-from .base import LevelValues, Record, Result
+from .base import Record
+from .terms import Level, Result
 
 # Upper ends of the size bins: 1, 2, 3-4, 5-8, 9-16, 17-32, 33-64, 65 and more.
 BIN_ENDS = np.array([1, 2, 4, 8, 16, 32, 64])
@@ -16,7 +17,7 @@ BIN_NAMES = ("1", "2", "3-4", "5-8", "9-16", "17-32", "33-64", "65+")
 
 
 @dataclass(frozen=True)
-class LevelTally:
+class LevelCounts:
     """Counts of one level; those of two sets of tasks add up."""
 
     bins: IntArray
@@ -36,13 +37,13 @@ class LevelTally:
     """Those among them whose two advantages have the same sign."""
 
     @classmethod
-    def of(cls, level: LevelValues, shallower: LevelValues | None, num_steps: int) -> LevelTally:
+    def of(cls, level: Level, shallower: Level | None, num_steps: int) -> LevelCounts:
         """Count one level of `num_steps` steps."""
         sizes = level.groups.sizes
         shared = sizes > 1
         both = agreeing = 0
         if shallower is not None:
-            both, agreeing = signs(shallower, level, num_steps)
+            both, agreeing = sign_agreement(shallower, level, num_steps)
         return cls(
             bins=np.bincount(np.searchsorted(BIN_ENDS, sizes), minlength=len(BIN_NAMES)),
             steps=len(level.rows),
@@ -54,14 +55,14 @@ class LevelTally:
             agreeing=agreeing,
         )
 
-    def __add__(self, other: LevelTally) -> LevelTally:
-        return LevelTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+    def __add__(self, other: LevelCounts) -> LevelCounts:
+        return LevelCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def metrics(self) -> dict[str, float]:
         """Metrics of the level; shares of steps are among the steps that have it."""
-        found = {f"size/{name}": float(count) for name, count in zip(BIN_NAMES, self.bins)}
+        sizes = {f"size/{name}": float(count) for name, count in zip(BIN_NAMES, self.bins)}
         steps = max(self.steps, 1)
-        return found | {
+        return sizes | {
             "groups": float(self.bins.sum()),
             "steps": float(self.steps),
             "singleton_share": float(self.bins[0]) / steps,
@@ -72,7 +73,7 @@ class LevelTally:
 
 
 @dataclass(frozen=True)
-class Tally:
+class EstimateCounts:
     """Counts and sums of one estimate; those of two sets of tasks add up."""
 
     steps: int
@@ -90,17 +91,17 @@ class Tally:
     """Pairs of steps in the same state."""
     same: float
     """Those among them whose histories agree."""
-    levels: tuple[LevelTally, ...]
+    levels: tuple[LevelCounts, ...]
 
     @classmethod
-    def of(cls, record: Record, result: Result) -> Tally:
+    def of(cls, record: Record, result: Result) -> EstimateCounts:
         """Count one estimate."""
         advantages, count = result.advantages, len(result.advantages)
         covered = np.zeros(count, dtype=bool)
         levels, shallower = [], None
-        for level in result.level_values:
+        for level in result.seen_levels:
             covered[level.rows[level.used]] = True
-            levels.append(LevelTally.of(level, shallower, count))
+            levels.append(LevelCounts.of(level, shallower, count))
             shallower = level
         pairs, same = context_pairs(record.trajectories.step, result.levels) if levels else (0.0, 0.0)
         return cls(
@@ -118,7 +119,7 @@ class Tally:
             levels=tuple(levels),
         )
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: EstimateCounts) -> EstimateCounts:
         distance = self.advantages / self.steps - other.advantages / other.steps
         between = distance * distance * self.steps * other.steps / (self.steps + other.steps)
         sums = {
@@ -127,11 +128,11 @@ class Tally:
             if one.name not in ("spread", "levels")
         }
         levels = tuple(one + two for one, two in zip(self.levels, other.levels))
-        return Tally(**sums, spread=self.spread + other.spread + between, levels=levels)
+        return EstimateCounts(**sums, spread=self.spread + other.spread + between, levels=levels)
 
     def metrics(self) -> dict[str, float]:
         """All metrics of the estimate."""
-        found = {
+        metrics = {
             "steps": float(self.steps),
             "trajectories": float(self.trajectories),
             "tasks": float(self.tasks),
@@ -142,17 +143,17 @@ class Tally:
             "advantage/zero_share": 1.0 - self.nonzero / self.steps,
         }
         for number, level in enumerate(self.levels):
-            found |= {f"level/{number}/{name}": value for name, value in level.metrics().items()}
+            metrics |= {f"level/{number}/{name}": value for name, value in level.metrics().items()}
             if number:
                 agreement = level.agreeing / level.both if level.both else 1.0
-                found[f"level/{number}/sign_agreement"] = agreement
+                metrics[f"level/{number}/sign_agreement"] = agreement
         if self.levels:
-            found["context/coverage"] = self.covered / self.steps
-            found["context/inconsistency"] = 1.0 - self.same / self.pairs if self.pairs else 0.0
-        return found
+            metrics["context/coverage"] = self.covered / self.steps
+            metrics["context/inconsistency"] = 1.0 - self.same / self.pairs if self.pairs else 0.0
+        return metrics
 
 
-def signs(shallow: LevelValues, deep: LevelValues, num_steps: int) -> tuple[int, int]:
+def sign_agreement(shallow: Level, deep: Level, num_steps: int) -> tuple[int, int]:
     """Steps with signal at both levels, and those among them whose two advantages have the same sign."""
     sign = np.zeros(num_steps)
     sign[shallow.rows[shallow.used]] = np.sign(shallow.values[shallow.used])

@@ -1,20 +1,19 @@
-"""What estimators over shrunk nested means share: the report by level, and one normalisation at the end."""
+"""What estimators over shrunk nested means share: their levels, their terms and one division at the end."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray
-from .base import LevelValues, Record
-from .groups import ROUNDING, Groups, dense
+from .base import Mode, Record
+from .groups import Groups, dense
+from .scale import Over, floored_deviation
 from .shrinkage import Nested, Partition
-
-Over = Literal["batch", "task"]
-FLOOR = 0.1
-"""Default floor of the deviation, in reward units, for a success worth 10."""
+from .terms import Level, Numbers, Shrinkage, Term
 
 
 def task_roots(record: Record) -> Partition:
@@ -22,34 +21,86 @@ def task_roots(record: Record) -> Partition:
     return Partition.of(dense(record.trajectories.task_ids), record.trajectories.trajectory_ids)
 
 
-def level_values(
-    levels: npt.NDArray[np.int64], targets: FloatArray, values: Nested
-) -> tuple[LevelValues, ...]:
+def nested_levels(levels: npt.NDArray[np.int64], targets: FloatArray, values: Nested) -> list[Level]:
     """What each level says of targets [steps]: their difference from the value as far as that level."""
-    found = []
-    for labels, estimate, weight in zip(levels, values.values, values.weights):
+    seen = []
+    for number, (labels, value, weight) in enumerate(zip(levels, values.values, values.weights)):
         rows = np.flatnonzero(labels >= 0)
         groups = Groups.of(labels[rows], targets[rows])
         used = (weight[rows] > 0.0) & (groups.sizes[groups.labels] > 1)
-        found.append(LevelValues(rows, groups, targets[rows] - estimate[rows], used))
-    return tuple(found)
+        seen.append(Level(number, rows, groups, targets[rows] - value[rows], used))
+    return seen
 
 
-def without_rounding(advantages: FloatArray, rewards: FloatArray, values: FloatArray) -> FloatArray:
-    """Exactly zero where the advantage is only rounding of what it is the difference of."""
-    limit = ROUNDING * float(np.abs(rewards).max(initial=0.0) + np.abs(values).max(initial=0.0))
-    return np.where(np.abs(advantages) <= limit, 0.0, advantages)
+def level_terms(
+    parts: Sequence[Partition],
+    seen: Sequence[Level],
+    score: FloatArray,
+    baseline: Nested,
+    roots: Partition | None = None,
+) -> tuple[Term, ...]:
+    """score - baseline.result [steps] as one comparison per level, each with the share of its mean in the baseline.
 
-
-def divide(advantages: FloatArray, record: Record, over: Over, floor: float) -> FloatArray:
-    """A / sqrt(mean A^2 + floor^2) over the batch or each task. Float64 [steps].
-
-    The mean is not subtracted: the baseline was, and another constant would only add what no step has earned.
+    Every step has every level here: one that is too early for a level is compared with the others of its parent group
+    that are. With `roots` the estimate above the first level is a comparison of its own, with the task.
     """
+    terms = [
+        nested_term(f"level {number}", part, baseline, number, score, level)
+        for number, (part, level) in enumerate(zip(parts, seen))
+    ]
+    if roots is not None:
+        terms.insert(0, nested_term("task", roots, baseline, -1, score))
+    return tuple(terms)
+
+
+def nested_term(
+    name: str,
+    part: Partition,
+    nested: Nested,
+    number: int,
+    score: FloatArray | None = None,
+    level: Level | None = None,
+) -> Term:
+    """The part that level `number` has in nested means (-1: the start above the first level).
+
+    With a score [steps] the mean is a baseline and the term a comparison, share * (score - mean); without one the mean
+    itself is what is summed, share * mean.
+    """
+
+    def numbers() -> Numbers:
+        mean = nested.means[number] if number >= 0 else nested.start
+        own = nested.weights[number] if number >= 0 else np.ones(len(mean))
+        value = nested.values[number] if number >= 0 else nested.start
+        zeros, ones = np.zeros(len(mean)), np.ones(len(mean))
+        compared, baseline = (mean, zeros) if score is None else (score, mean)
+        sizes = part.sizes[part.labels].astype(np.int64)
+        share = nested.shares()[number + 1]
+        shrinkage = Shrinkage(own, value)
+        return Numbers(part.labels, sizes, compared, baseline, ones, compared - baseline, share, shrinkage)
+
+    return Term(name, np.arange(len(part.labels)), "steps", numbers, level)
+
+
+def divide(
+    advantages: FloatArray, terms: tuple[Term, ...], record: Record, mode: Mode, over: Over, floor: float
+) -> tuple[FloatArray, tuple[Term, ...]]:
+    """A / sqrt(mean A^2 + floor^2) over the batch or each task, and the terms that add up to it.
+
+    `mean_norm` divides by nothing.
+    """
+    if mode == "mean_norm":
+        return advantages, terms
     tasks = dense(record.trajectories.task_ids)
     labels = tasks if over == "task" else np.zeros_like(tasks)
-    squares = np.bincount(labels, np.square(advantages)) / np.bincount(labels)
-    deviation = np.hypot(np.sqrt(squares), floor)
-    deviation[deviation == 0.0] = 1.0
+    deviation = floored_deviation(advantages, labels, floor)
     divided: FloatArray = advantages / deviation[labels]
-    return divided
+    return divided, tuple(_divided(term, deviation[labels]) for term in terms)
+
+
+def _divided(term: Term, divisor: FloatArray) -> Term:
+    """A term of all steps whose values are divided by a number of each step [steps]."""
+
+    def numbers() -> Numbers:
+        return replace(term.numbers, divisor=divisor, values=term.values / divisor)
+
+    return replace(term, make=numbers)

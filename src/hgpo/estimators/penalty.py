@@ -6,26 +6,27 @@ failures it is the only difference there is. A policy then learns to avoid inval
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from .estimate import Computed
-from .table import ESTIMATORS
 
-MUCH = 0.4
+HIGH_PENALTY_SHARE = 0.4
 """A share of the advantages from which on the penalty is likely to spoil the policy."""
 
 
-def penalty_effect(name: str, computed: Computed) -> float:
-    """sum over steps of |A - A'|, where A' is the estimate without the penalty."""
-    if not getattr(computed.settings, "invalid_penalty", 0.0) or not computed.record.invalid.any():
+def penalty_effect(computed: Computed) -> float:
+    """sum over steps of |A - A'|, where A' is the estimate without the penalty.
+
+    A' is computed, once, for the same steps as if all actions had been valid; groups are shared with A. The terms of A
+    cannot tell: a penalty moves means, deviations and which groups are constant, and so which levels have a say.
+    """
+    if not computed.settings.invalid_penalty or not computed.record.invalid.any():
         return 0.0
-    without = ESTIMATORS[name].compute(computed.record, replace(computed.settings, invalid_penalty=0.0))
+    without = computed.estimator.compute(computed.record.without_penalties(), computed.settings)
     return float(np.abs(computed.result.advantages - without.advantages).sum())
 
 
-def penalty_share(name: str, computed: Computed) -> float:
+def penalty_share(computed: Computed) -> float:
     """`penalty_effect` divided by sum |A|: 0 where the penalty plays no part, 1 where nothing else does.
 
     >>> from hgpo import StepBatch
@@ -34,8 +35,8 @@ def penalty_share(name: str, computed: Computed) -> float:
     ...     {"task": "t", "trajectory": i, "step": 0, "observation": "door", "reward": 0.0, "valid": i > 0}
     ...     for i in range(4)
     ... ]
-    >>> penalty_share("hgpo", compute(StepBatch.from_rows(rows), "hgpo", {"depth": 0, "invalid_penalty": 0.1}))
+    >>> penalty_share(compute(StepBatch.from_rows(rows), "hgpo", {"depth": 0, "invalid_penalty": 0.1}))
     1.0
     """
     size = float(np.abs(computed.result.advantages).sum())
-    return penalty_effect(name, computed) / size if size else 0.0
+    return penalty_effect(computed) / size if size else 0.0

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..settings import Settings, setting
 from . import base
-from .base import Record, Result
+from .base import Estimator, Record
 from .groups import Groups
 from .returns import task_of_trajectory, trajectory_sums
+from .terms import Numbers, Result, Term, plain_sum
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,20 @@ def compute(record: Record, s: RlooSettings) -> Result:
     scores = trajectory_sums(rewards, record.trajectories)
     groups = Groups.of(task_of_trajectory(record.trajectories), scores)
     sizes = groups.sizes[groups.labels]
-    advantages = groups.deviations * sizes / np.maximum(sizes - 1, 1)
+    values = groups.deviations * sizes / np.maximum(sizes - 1, 1)
     returns = base.step_returns(record, s.gamma, s.invalid_penalty, "before_discount")
-    return Result(advantages[record.trajectories.trajectory_ids], returns, base.no_levels(record))
+    own = record.trajectories.trajectory_ids
+    advantages = values[own]
+
+    def numbers() -> Numbers:
+        mean_of_others = scores - values
+        ones = np.ones(len(own))
+        return Numbers(
+            groups.labels[own], sizes[own], scores[own], mean_of_others[own], ones, advantages, ones
+        )
+
+    terms = (Term("episode", np.arange(len(own)), "trajectories", numbers),)
+    return Result(advantages, returns, base.no_levels(record), plain_sum(advantages, terms))
+
+
+ESTIMATOR = Estimator(RlooSettings, compute)

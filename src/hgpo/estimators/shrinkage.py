@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
-from .groups import Groups, dense, segment_sums
+from .groups import Groups, dense, mean_of_others, segment_sums
 from .hierarchy import split
 
 TINY = 1e-300
@@ -83,12 +83,42 @@ class Partition:
 
 @dataclass(frozen=True)
 class Nested:
-    """Shrunk means of every level; arrays are [levels, steps]."""
+    """Shrunk means of every level; arrays are [steps], one per level."""
 
-    values: FloatArray
-    """Estimate after each level; the last row is the result."""
-    weights: FloatArray
+    start: FloatArray
+    """Estimate above the first level."""
+    means: tuple[FloatArray, ...]
+    """Mean of the step's group."""
+    weights: tuple[FloatArray, ...]
     """w_k of each step: how much its group's own mean counts."""
+    values: tuple[FloatArray, ...]
+    """v_k, the estimate as far as each level; the last is the result."""
+
+    @property
+    def result(self) -> FloatArray:
+        """The estimate from all levels."""
+        return self.values[-1]
+
+    @classmethod
+    def of(cls, start: FloatArray, means: list[FloatArray], weights: list[FloatArray]) -> Nested:
+        """Shrink the mean of every level toward the estimate above, from `start` downward."""
+        estimate = start
+        values = []
+        for mean, weight in zip(means, weights):
+            estimate = weight * mean + (1.0 - weight) * estimate
+            values.append(estimate)
+        return cls(start, tuple(means), tuple(weights), tuple(values))
+
+    def shares(self) -> list[FloatArray]:
+        """With which share the start and the mean of each level enter the result; they sum to 1. [levels + 1, steps]
+
+        share_k = w_k (1 - w_{k+1}) ... (1 - w_K)
+        """
+        shares, rest = [], np.ones(len(self.start))
+        for weight in reversed(self.weights):
+            shares.append(weight * rest)
+            rest = rest * (1.0 - weight)
+        return [rest, *reversed(shares)]
 
 
 def partitions(levels: npt.NDArray[np.int64], trajectory_ids: IntArray) -> list[Partition]:
@@ -96,15 +126,15 @@ def partitions(levels: npt.NDArray[np.int64], trajectory_ids: IntArray) -> list[
 
     A step too early for a level (label -1) stays with the other steps of its parent group that are too early.
     """
-    found: list[Partition] = []
+    complete: list[Partition] = []
     parent: IntArray = np.zeros(levels.shape[1], dtype=np.int64)
     for labels in levels:
         missing = labels < 0
         if missing.any():
             labels = dense(np.where(missing, int(labels.max()) + 1 + parent, labels))
-        found.append(Partition.of(labels, trajectory_ids))
+        complete.append(Partition.of(labels, trajectory_ids))
         parent = labels
-    return found
+    return complete
 
 
 def level_weights(parts: list[Partition], roots: Partition | None, values: FloatArray) -> list[FloatArray]:
@@ -142,42 +172,29 @@ def components(parent: Partition, level: Partition, outer: Pairs, inner: Pairs) 
 def nested_means(
     parts: list[Partition], weights: list[FloatArray], values: FloatArray, start: FloatArray
 ) -> Nested:
-    """Shrink the mean of every level toward the one above, from `start` [steps] downward."""
-    estimate = start
-    estimates, used = [], []
-    for part, weight in zip(parts, weights):
-        mean = Groups.of(part.labels, values).means[part.labels]
-        by_step = weight[part.labels]
-        estimate = by_step * mean + (1.0 - by_step) * estimate
-        estimates.append(estimate)
-        used.append(by_step)
-    return Nested(np.array(estimates), np.array(used))
+    """Means of `values` [steps] over the groups of every level, each shrunk toward the one above."""
+    means = [Groups.of(part.labels, values).means[part.labels] for part in parts]
+    return Nested.of(start, means, [weight[part.labels] for part, weight in zip(parts, weights)])
 
 
 def means_of_others(
     parts: list[Partition], weights: list[FloatArray], values: FloatArray, roots: Partition
 ) -> Nested:
     """The same without the steps of one's own trajectory; a group without others passes its parent's estimate on."""
-    estimate, _ = _mean_of_others(roots, values)
-    estimates, used = [], []
+    start, _ = _mean_of_others(roots, values)
+    means, used = [], []
     for part, weight in zip(parts, weights):
         mean, others = _mean_of_others(part, values)
-        by_step = np.where(others > 0, weight[part.labels], 0.0)
-        estimate = by_step * mean + (1.0 - by_step) * estimate
-        estimates.append(estimate)
-        used.append(by_step)
-    return Nested(np.array(estimates), np.array(used))
+        means.append(mean)
+        used.append(np.where(others > 0, weight[part.labels], 0.0))
+    return Nested.of(start, means, used)
 
 
-def _mean_of_others(part: Partition, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _mean_of_others(part: Partition, values: FloatArray) -> tuple[FloatArray, IntArray]:
     """Per step: mean over the other trajectories in its group, and how many steps those have."""
     groups = Groups.of(part.labels, values)
-    own = np.bincount(part.visits).astype(np.float64)[part.visits]
-    others = part.sizes[part.labels] - own
-    # Deviations of a group sum to zero, so those of the others sum to minus the trajectory's own.
-    own_sum = np.bincount(part.visits, groups.deviations)[part.visits]
-    mean = groups.means[part.labels] - np.where(others > 0, own_sum, 0.0) / np.maximum(others, 1.0)
-    return mean, others
+    others, excess = mean_of_others(groups, part.visits)
+    return groups.means[part.labels] + excess, others
 
 
 def _all_pairs(labels: IntArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:

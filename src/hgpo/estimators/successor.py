@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,17 +10,18 @@ import numpy as np
 from ..settings import Settings, setting
 from ..steps.columns import FloatArray
 from . import base, hgpo
-from .base import LevelValues, Record, Result
-from .contexts import Contexts, Key
-from .groups import Groups
-from .hierarchy import hierarchy
+from .base import Record
+from .contexts import Key
+from .episode import EpisodeRule, compare_episodes
+from .gigpo import compare_states
+from .terms import Result, Score, Term, plain_sum
 
-EPISODE = base.EpisodeTerm(normalise_over="steps", std="sample", epsilon=1e-6, single="raw")
+EPISODE = EpisodeRule(normalise_over="steps", std="sample", epsilon=1e-6, single="raw")
 """The episode term of the released code, which GiGPO and its successors share."""
 
 
 @dataclass(frozen=True)
-class Comparison(Settings):
+class SuccessorSettings(Settings):
     """Settings that say how targets are compared; those of an estimator add how its targets are made."""
 
     depth: int = setting(
@@ -46,17 +48,23 @@ class Comparison(Settings):
     )
 
 
-def compare(record: Record, states: Contexts, targets: FloatArray, s: Comparison) -> Result:
-    """Episode term plus step term of targets [steps] against those of the same state (or nested contexts)."""
-    levels = hierarchy(states, record.trajectories, s.depth)
+def compare(record: Record, targets: FloatArray, s: SuccessorSettings, score: Callable[[], Score]) -> Result:
+    """Episode term plus step term of targets [steps] against those of the same state (or nested contexts).
+
+    `score` says where the targets come from.
+    """
+    levels = record.levels(s.key, s.similarity, s.depth)
+    terms: tuple[Term, ...]
     if s.depth == 0:
-        groups = Groups.of(levels[0], targets)
-        step_term = base.normalise(groups, groups.deviations, s.mode, "sample", 1e-6)
-        values: tuple[LevelValues, ...] = (
-            LevelValues(np.arange(len(targets)), groups, step_term, step_term != 0.0),
-        )
+        step, term = compare_states(levels[0], targets, s.mode, "sample", 1e-6)
+        terms = (term,)
     else:
         chosen = hgpo.HgpoSettings(depth=s.depth, mode=s.mode)
-        step_term, values = hgpo.mix(record, levels, targets, chosen, hgpo.VARIANTS["released"])
-    episode = base.episode_advantages(record, s.mode, EPISODE, s.invalid_penalty)
-    return Result(s.episode_w * episode + s.step_advantage_w * step_term, targets, levels, values)
+        step, terms = hgpo.mix(record, levels, targets, chosen, hgpo.VARIANTS["released"])
+    episode = compare_episodes(record, s.mode, EPISODE, s.invalid_penalty)
+    advantages = s.episode_w * episode.advantages + s.step_advantage_w * step
+    both = (
+        episode.term(lambda: np.full(len(step), s.episode_w)),
+        *(term.times(s.step_advantage_w) for term in terms),
+    )
+    return Result(advantages, targets, levels, plain_sum(advantages, both), score)

@@ -1,21 +1,18 @@
-"""The table of estimators: a name, its settings, its function."""
+"""The table of estimators: each is one file with its settings, its function and this one line."""
 
 from . import g2po, gigpo, graphgpo, grpo, hgpo, hgpo_lambda, reinforce_plus_plus, rloo
 from .base import Estimator
 
 ESTIMATORS: dict[str, Estimator] = {
-    # Shrinkage takes its variances from, and divides by the deviation of, the whole batch.
-    "hgpo": Estimator(hgpo.HgpoSettings, hgpo.compute, lambda s: s.weight_type != "shrinkage"),
-    "hgpo_lambda": Estimator(hgpo_lambda.HgpoLambdaSettings, hgpo_lambda.compute, lambda s: False),
-    "gigpo": Estimator(gigpo.GigpoSettings, gigpo.compute),
-    "graphgpo": Estimator(graphgpo.GraphgpoSettings, graphgpo.compute),
-    "g2po": Estimator(g2po.G2poSettings, g2po.compute),
-    "grpo": Estimator(grpo.GrpoSettings, grpo.compute),
-    "dr_grpo": Estimator(grpo.DrGrpoSettings, grpo.compute_dr),
-    "rloo": Estimator(rloo.RlooSettings, rloo.compute),
-    "reinforce_plus_plus": Estimator(
-        reinforce_plus_plus.ReinforcePlusPlusSettings, reinforce_plus_plus.compute, lambda s: False
-    ),
+    "hgpo": hgpo.ESTIMATOR,
+    "hgpo_lambda": hgpo_lambda.ESTIMATOR,
+    "gigpo": gigpo.ESTIMATOR,
+    "graphgpo": graphgpo.ESTIMATOR,
+    "g2po": g2po.ESTIMATOR,
+    "grpo": grpo.ESTIMATOR,
+    "dr_grpo": grpo.DR_ESTIMATOR,
+    "rloo": rloo.ESTIMATOR,
+    "reinforce_plus_plus": reinforce_plus_plus.ESTIMATOR,
 }
 
 __all__ = ["ESTIMATORS", "Estimator"]

@@ -1,6 +1,6 @@
 """Looking at recorded rollouts: do the steps that are compared really share their context?
 
-`rollouts` finds and reads the files, `analysis` estimates each iteration, `measures` counts, `findings` says what
+`rollouts` finds and reads the files, `analysis` estimates each iteration, `counts` counts, `findings` says what
 the counts mean, `report` puts it together and `page` draws it.
 """
 

@@ -49,20 +49,20 @@ def aliases(analysis: Analysis) -> tuple[int, int, dict[str, Alias]]:
     example[labels] = np.arange(len(labels))
     observation = analysis.batch.encoded("observation")
     codes = observation.codes[analysis.order][example]
-    found: dict[str, Alias] = {}
+    by_text: dict[str, Alias] = {}
     chosen = np.flatnonzero(aliased)
     steps_of_text = np.bincount(codes[chosen], weights=sizes[chosen], minlength=len(observation.values))
     kept = set(np.argsort(-steps_of_text, kind="stable")[:KEEP].tolist())
     for group in chosen[np.isin(codes[chosen], list(kept))]:
         text = named(observation.values[codes[group]], 2000)
-        entry = found.setdefault(text, Alias(text))
+        entry = by_text.setdefault(text, Alias(text))
         entry.steps += int(sizes[group])
         entry.tasks += 1
         entry.arrivals = max(entry.arrivals, int(arrivals[group]))
         if states[group] > entry.states:
             entry.states = int(states[group])
             entry.evidence = next(name for name, counts in evidence if counts[group] == states[group])
-    return int(sizes[aliased].sum()), int(sizes[sizes > 1].sum()), found
+    return int(sizes[aliased].sum()), int(sizes[sizes > 1].sum()), by_text
 
 
 def merge(into: dict[str, Alias], more: dict[str, Alias]) -> None:
@@ -78,16 +78,16 @@ def merge(into: dict[str, Alias], more: dict[str, Alias]) -> None:
 
 def _evidence(analysis: Analysis, labels: IntArray, count: int) -> list[tuple[str, IntArray]]:
     """How many states each group stands for, by kind of evidence."""
-    found = []
+    evidence = []
     for column, name in (("state_key", "state keys"), ("admissible", "sets of admissible actions")):
         if column in analysis.batch:
             codes = _codes(analysis, column)
             known = np.flatnonzero(codes >= 0)
-            found.append((name, distinct(labels[known], codes[known], count)))
+            evidence.append((name, distinct(labels[known], codes[known], count)))
             if column == "state_key" and len(known) == len(labels):
-                return found
-    found.append(("outcomes of the same action", _outcomes(analysis, labels, count)))
-    return found
+                return evidence
+    evidence.append(("outcomes of the same action", _outcomes(analysis, labels, count)))
+    return evidence
 
 
 def _codes(analysis: Analysis, column: str) -> IntArray:

@@ -14,6 +14,7 @@ from ..estimators.explain import Explanation, explain
 from ..estimators.groups import dense
 from ..estimators.returns import task_of_trajectory, trajectory_sums
 from ..estimators.table import ESTIMATORS
+from ..settings import build
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray, IntArray, ObjectArray
 from ..steps.order import Trajectories
@@ -24,7 +25,7 @@ TYPE_COLUMNS = ("task_type", "kind", "type")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChosenEstimators:
     """Which estimators to run, each with its settings."""
 
     estimators: dict[str, dict[str, Any]]
@@ -37,27 +38,50 @@ class Plan:
         return int(self.reference["depth"])
 
 
-def make_plan(names: Sequence[str], given: Mapping[str, Any], run: Mapping[str, Any] | None = None) -> Plan:
-    """Give each estimator those of the settings that it has; `given` goes before what the `run` was trained with."""
+def choose_estimators(
+    names: Sequence[str], given: Mapping[str, Any], run: Mapping[str, Any] | None = None
+) -> ChosenEstimators:
+    """Give each estimator those of the settings that it takes; `given` goes before what the `run` was trained with.
+
+    Estimators may have a setting of the same name with other values (`normalise_over`): each gets what it understands.
+    """
     for name in names:
         if name not in ESTIMATORS:
             raise UnknownName("estimator", name, ESTIMATORS)
     if not names:
         raise BadSetting("No estimator was given; expected names such as hgpo,gigpo,grpo.")
     known = {
-        name: {field.name for field in fields(ESTIMATORS[name].settings)} for name in {*names, REFERENCE}
+        name: {field.name for field in fields(ESTIMATORS[name].settings)} for name in (*names, REFERENCE)
     }
-    for setting in given:
-        if not any(setting in has for has in known.values()):
+    for setting, value in given.items():
+        having = [name for name, has in known.items() if setting in has]
+        if not having:
             raise UnknownName(f"setting of {', '.join(names)}", setting, set().union(*known.values()))
+        if not any(_takes(name, setting, value) for name in having):
+            build(ESTIMATORS[having[0]].settings, {setting: value}, f"estimator {having[0]!r}")
     wanted = {**(run or {}), **given}
 
     def of(name: str) -> dict[str, Any]:
-        return {setting: value for setting, value in wanted.items() if setting in known[name]}
+        return {
+            setting: value
+            for setting, value in wanted.items()
+            if setting in known[name] and _takes(name, setting, value)
+        }
 
     reference = of(REFERENCE)
     reference.setdefault("depth", ESTIMATORS[REFERENCE].settings().depth)
-    return Plan({name: dict(reference) if name == REFERENCE else of(name) for name in names}, reference)
+    return ChosenEstimators(
+        {name: dict(reference) if name == REFERENCE else of(name) for name in names}, reference
+    )
+
+
+def _takes(name: str, setting: str, value: Any) -> bool:
+    """Whether an estimator's setting may have this value."""
+    try:
+        build(ESTIMATORS[name].settings, {setting: value}, name)
+    except BadSetting:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -79,7 +103,7 @@ class Analysis:
     @property
     def order(self) -> IntArray:
         """[steps] row of the batch."""
-        return self.reference.computed.rows
+        return self.reference.rows
 
     @property
     def levels(self) -> IntArray:
@@ -138,18 +162,18 @@ class Analysis:
         return dense(length * (int(own.max()) + 1) + own)
 
 
-def analyse(iteration: Iteration, plan: Plan, position: int = 0) -> Analysis:
-    """Run all estimators of the plan on one iteration."""
+def analyse(iteration: Iteration, chosen: ChosenEstimators, position: int = 0) -> Analysis:
+    """Run all chosen estimators on one iteration."""
     padding = iteration.batch.flag("padding")
     if padding.all():
         raise BadSteps(
             f"Iteration {iteration.number} has only padding rows; expected at least one real step."
         )
     batch = iteration.batch.take(np.flatnonzero(~padding)) if padding.any() else iteration.batch
-    reference = explain(batch, REFERENCE, **plan.reference)
+    reference = explain(batch, REFERENCE, **chosen.reference)
     estimates = {
         name: reference if name == REFERENCE else explain(batch, name, **settings)
-        for name, settings in plan.estimators.items()
+        for name, settings in chosen.estimators.items()
     }
     return Analysis(iteration.number, position, batch, reference, estimates)
 

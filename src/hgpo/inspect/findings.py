@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ..estimators.penalty import MUCH
+from ..estimators.penalty import HIGH_PENALTY_SHARE
 from .text import printable
 
 
@@ -24,8 +24,8 @@ class Finding:
 
 def findings(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All findings of a report, those to look at first."""
-    found = list(_all(content))
-    return [asdict(finding) for finding in sorted(found, key=lambda finding: finding.status != "look")]
+    ordered = sorted(_all(content), key=lambda finding: finding.status != "look")
+    return [asdict(finding) for finding in ordered]
 
 
 def _all(content: Mapping[str, Any]) -> Iterator[Finding]:
@@ -297,7 +297,7 @@ def _penalty(content: Mapping[str, Any]) -> Iterator[Finding]:
         return
     name = next(iter(shares))
     listed = ", ".join(f"{percent(min(1.0, share))} under {key}" for key, share in shares.items())
-    bad = shares[name] > MUCH
+    bad = shares[name] > HIGH_PENALTY_SHARE
     yield Finding(
         "penalty",
         shares[name],

@@ -50,15 +50,15 @@ _PADDING = re.compile(r"pad[0-9a-f]{32}")
 def known_names(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
     """Extend a column map by well-known other names for what is still missing: theirs -> ours."""
     present = list(names)
-    found = dict(columns)
-    ours = set(found.values()) | {name for name in present if name not in found}
+    mapped = dict(columns)
+    ours = set(mapped.values()) | {name for name in present if name not in mapped}
     for wanted, others in ALIASES.items():
         if wanted in ours:
             continue
-        match = next((other for other in others if other in present and other not in found), None)
+        match = next((other for other in others if other in present and other not in mapped), None)
         if match:
-            found[match] = wanted
-    return found
+            mapped[match] = wanted
+    return mapped
 
 
 def is_verl_dump(names: Iterable[str], columns: Mapping[str, str]) -> bool:
@@ -76,7 +76,7 @@ def from_verl(
     verl 0.9, `uid` = task_session_output, from which the task, the trajectory and the step are read. Other
     columns, such as those a reward function adds, are kept and used under their well-known names.
     """
-    found: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     notes: list[str] = []
     prompts: dict[str, int] = {}
     counts: dict[Any, int] = {}
@@ -92,20 +92,20 @@ def from_verl(
         if ours.get("action") is None:
             ours["action"] = _action(str(ours["response"]))
         _place(ours, number, prompts, counts)
-        found.append(ours)
+        steps.append(ours)
     if whole_prompt:
         notes.append(
-            f"{whole_prompt} of {len(found)} prompts have no known mark before the observation, so the whole prompt "
+            f"{whole_prompt} of {len(steps)} prompts have no known mark before the observation, so the whole prompt "
             f"is taken as the observation; name a column with --columns theirs=observation if the dump has one."
         )
-    padding = sum(bool(row.get("padding")) for row in found)
+    padding = sum(bool(row.get("padding")) for row in steps)
     if padding:
         notes.append(f"{padding} rows with which verl filled up the batch are left out")
-    if "reward" not in columns.values() and _one_score_per_trajectory(found):
+    if "reward" not in columns.values() and _one_score_per_trajectory(steps):
         notes.append(
             "every step of a trajectory carries the same score, so the score is counted once, at its last step"
         )
-    return found, notes
+    return steps, notes
 
 
 def _observation(prompt: str) -> str | None:

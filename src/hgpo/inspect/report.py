@@ -15,11 +15,10 @@ from ..steps.columns import FloatArray
 from ..version import __version__
 from . import numbers
 from .aliasing import Alias, aliases, merge
-from .analysis import Analysis, Plan, analyse
+from .analysis import Analysis, ChosenEstimators, analyse
+from .counts import Counts, count_iteration, opposite
 from .findings import findings
-from .measures import measure, opposite
 from .rollouts import Rollouts
-from .tally import Tally
 from .text import named
 
 SHOWN_STEPS = 120_000
@@ -38,7 +37,7 @@ class Report:
 
 @dataclass
 class _Gathered:
-    total: Tally = field(default_factory=Tally)
+    total: Counts = field(default_factory=Counts)
     iterations: list[dict[str, Any]] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     aliases: dict[str, Alias] = field(default_factory=dict)
@@ -48,18 +47,18 @@ class _Gathered:
     extras: dict[str, None] = field(default_factory=dict)
 
 
-def inspect(rollouts: Rollouts, plan: Plan, shown_steps: int = SHOWN_STEPS) -> Report:
+def inspect(rollouts: Rollouts, chosen: ChosenEstimators, shown_steps: int = SHOWN_STEPS) -> Report:
     """Read all iterations, count, and keep as many as fit for looking at single steps."""
     gathered, shown = _Gathered(), _Shown(shown_steps)
     with Progress("inspecting", total=len(rollouts.files)) as progress:
         for position, iteration in enumerate(rollouts):
-            analysis = analyse(iteration, plan, position)
+            analysis = analyse(iteration, chosen, position)
             _gather(analysis, gathered, rollouts.estimator)
             shown.offer(analysis)
             progress.add()
     if not gathered.iterations:
         raise BadFile(f"{rollouts.path} holds no steps; expected at least one rollout.")
-    content = _content(rollouts, plan, gathered)
+    content = _content(rollouts, chosen, gathered)
     content["shown_iterations"] = [analysis.number for analysis in shown.kept]
     content["findings"] = findings(content)
     return Report(finite(content), shown.kept)
@@ -91,17 +90,17 @@ class _Shown:
 
 
 def _gather(analysis: Analysis, gathered: _Gathered, trained_with: str | None) -> None:
-    tally = measure(analysis)
+    counts = count_iteration(analysis)
     aliased, _, texts = aliases(analysis)
-    tally.count("aliased", by=aliased)
+    counts.count("aliased", by=aliased)
     merge(gathered.aliases, texts)
-    gathered.total.add(tally)
-    gathered.iterations.append({"iteration": analysis.number, **_numbers(tally)})
+    gathered.total.add(counts)
+    gathered.iterations.append({"iteration": analysis.number, **_numbers(counts)})
     gathered.tasks += _tasks(analysis)
     gathered.disagreements += _disagreements(analysis)
     gathered.extras.update(dict.fromkeys(analysis.batch.column_names))
-    for name, found in analysis.estimates.items():
-        gathered.advantages.setdefault(name, []).append(found.advantages)
+    for name, estimate in analysis.estimates.items():
+        gathered.advantages.setdefault(name, []).append(estimate.advantages)
     if trained_with in analysis.estimates and "advantage" in analysis.batch:
         _compare_recorded(analysis, gathered.recorded, trained_with)
 
@@ -118,13 +117,13 @@ def _compare_recorded(analysis: Analysis, recorded: dict[str, Any], name: str) -
     recorded["largest"] = max(recorded.get("largest", 0.0), float(np.abs(own).max()))
 
 
-def _numbers(tally: Tally) -> dict[str, Any]:
+def _numbers(counts: Counts) -> dict[str, Any]:
     return {
-        "summary": numbers.summary(tally),
-        "levels": numbers.levels(tally),
-        "estimators": numbers.estimators(tally),
-        "pairs": numbers.pairs(tally),
-        "task_types": numbers.types(tally),
+        "summary": numbers.summary(counts),
+        "levels": numbers.levels(counts),
+        "estimators": numbers.estimators(counts),
+        "pairs": numbers.pairs(counts),
+        "task_types": numbers.types(counts),
     }
 
 
@@ -140,7 +139,7 @@ def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
     flat = (highs - lows <= 1e-12 * np.maximum(np.abs(highs), np.abs(lows))) & (counts > 1)
     won = None if analysis.successes is None else np.add.reduceat(analysis.successes, first)
     kinds = None if analysis.types is None else analysis.types[first]
-    found = []
+    entries = []
     for number, name in enumerate(names):
         entry: dict[str, Any] = {
             "iteration": analysis.number,
@@ -156,13 +155,13 @@ def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
             entry["success"] = float(won[number] / counts[number])
         if kinds is not None:
             entry["type"] = named(kinds[number])
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
     """The steps on which two estimators disagree most: opposite signs, both loud."""
-    found = []
+    entries = []
     for one, other in itertools.combinations(analysis.estimates, 2):
         a, b = analysis.estimates[one].advantages, analysis.estimates[other].advantages
         strength = np.where(opposite(a, b), np.minimum(np.abs(a), np.abs(b)), 0.0)
@@ -170,7 +169,7 @@ def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
             if strength[position] == 0.0:
                 break
             row = analysis.batch.take(analysis.order[position : position + 1])
-            found.append(
+            entries.append(
                 {
                     "iteration": analysis.number,
                     "task": named(row["task"][0]),
@@ -182,14 +181,14 @@ def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
                     "second_advantage": float(b[position]),
                 }
             )
-    return found
+    return entries
 
 
 def _strength(entry: dict[str, Any]) -> float:
     return float(min(abs(entry["first_advantage"]), abs(entry["second_advantage"])))
 
 
-def _content(rollouts: Rollouts, plan: Plan, gathered: _Gathered) -> dict[str, Any]:
+def _content(rollouts: Rollouts, chosen: ChosenEstimators, gathered: _Gathered) -> dict[str, Any]:
     content: dict[str, Any] = {
         "schema_version": 1,
         "version": __version__,
@@ -200,7 +199,7 @@ def _content(rollouts: Rollouts, plan: Plan, gathered: _Gathered) -> dict[str, A
             "columns": [named(column) for column in gathered.extras],
             "notes": rollouts.notes,
         },
-        "depth": plan.depth,
+        "depth": chosen.depth,
         **_numbers(gathered.total),
         "iterations": gathered.iterations,
         "tasks": gathered.tasks,
@@ -214,17 +213,17 @@ def _content(rollouts: Rollouts, plan: Plan, gathered: _Gathered) -> dict[str, A
     if gathered.recorded:
         content["recorded"] = gathered.recorded
     advantages = {name: np.concatenate(parts) for name, parts in gathered.advantages.items()}
-    _distributions(content, plan, advantages)
+    _distributions(content, chosen, advantages)
     return content
 
 
 def _strongest(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts: dict[tuple[str, str], int] = {}
+    listed: dict[tuple[str, str], int] = {}
     kept = []
     for entry in sorted(entries, key=_strength, reverse=True):
         pair = (entry["first"], entry["second"])
-        counts[pair] = counts.get(pair, 0) + 1
-        if counts[pair] <= LISTED:
+        listed[pair] = listed.get(pair, 0) + 1
+        if listed[pair] <= LISTED:
             kept.append(entry)
     return kept
 
@@ -239,13 +238,15 @@ def _evaluations(row: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _distributions(content: dict[str, Any], plan: Plan, advantages: dict[str, FloatArray]) -> None:
+def _distributions(
+    content: dict[str, Any], chosen: ChosenEstimators, advantages: dict[str, FloatArray]
+) -> None:
     largest = [float(np.quantile(np.abs(values), 0.995)) for values in advantages.values()]
     limit = max([*largest, 1e-9])
     edges = np.linspace(-limit, limit, BINS + 1)
     for name, values in advantages.items():
         entry = content["estimators"][name]
-        entry["settings"] = plan.estimators[name]
+        entry["settings"] = chosen.estimators[name]
         entry["histogram"] = {
             "edges": edges.tolist(),
             "steps": np.histogram(np.clip(values, -limit, limit), edges)[0].tolist(),

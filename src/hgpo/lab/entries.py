@@ -46,11 +46,11 @@ LEARNERS = ("grpo", "gigpo", "hgpo", "hgpo_mean", "hgpo_shrinkage", "graphgpo", 
 
 def ablations() -> list[Entry]:
     """The variations that the released code cannot run, and those of our own estimator."""
-    found = [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 2, 4)]
-    found += [
+    entries = [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 2, 4)]
+    entries += [
         Entry(f"hgpo alpha={alpha:g}", "hgpo", {"length_weight_alpha": alpha}) for alpha in (0.0, 1.0, 2.0)
     ]
-    found += [
+    entries += [
         Entry("hgpo base_group=true", "hgpo", {"base_group": True}),
         Entry("hgpo key=observation_action", "hgpo", {"key": "observation_action"}),
         Entry("hgpo mode=mean_norm", "hgpo", {"mode": "mean_norm"}),
@@ -71,13 +71,13 @@ def ablations() -> list[Entry]:
         "key": ("observation_action",),
     }
     for name, values in ours.items():
-        found += [Entry(f"{OURS} {name}={_text(value)}", OURS, {name: value}) for value in values]
-    found.append(Entry(f"{OURS} lam=0 depth=0 plain", OURS, PLAIN))
-    found.append(Entry("g2po mean_norm, no episode term", "g2po", {"mode": "mean_norm", "episode_w": 0.0}))
-    found.append(Entry("g2po depth=2", "g2po", {"depth": 2}))
-    found.append(Entry("graphgpo gamma=0.95", "graphgpo", {"gamma": 0.95}))
-    found.append(Entry("graphgpo depth=2", "graphgpo", {"depth": 2}))
-    return found
+        entries += [Entry(f"{OURS} {name}={_text(value)}", OURS, {name: value}) for value in values]
+    entries.append(Entry(f"{OURS} lam=0 depth=0 plain", OURS, PLAIN))
+    entries.append(Entry("g2po mean_norm, no episode term", "g2po", {"mode": "mean_norm", "episode_w": 0.0}))
+    entries.append(Entry("g2po depth=2", "g2po", {"depth": 2}))
+    entries.append(Entry("graphgpo gamma=0.95", "graphgpo", {"gamma": 0.95}))
+    entries.append(Entry("graphgpo depth=2", "graphgpo", {"depth": 2}))
+    return entries
 
 
 PLAIN = {"lam": 0.0, "depth": 0, "shrinkage": "none", "pool_actions": False}

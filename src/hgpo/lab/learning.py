@@ -16,19 +16,19 @@ from ..estimators.base import Record
 from ..estimators.table import ESTIMATORS
 from ..settings import build
 from ..steps.columns import FloatArray
+from .accuracy import gradient
 from .entries import Entry
-from .measures import gradient
-from .rollouts import as_batch, sample
+from .sampling import as_batch, sample
 from .situations import Situations, first_logits, probabilities, situations
 from .truth import visit_chances
-from .worlds import World, seed_of
+from .worlds import SmallWorld, seed_of
 
 PolicyName = Literal["table", "network"]
 STEP = 0.4
 HIDDEN, RATE = 32, 0.01
 
 
-class Policy(Protocol):
+class LogitPolicy(Protocol):
     """Something with logits that can be moved along a gradient of them."""
 
     def logits(self) -> FloatArray:
@@ -40,7 +40,7 @@ class Policy(Protocol):
         ...
 
 
-class Table:
+class LogitTable:
     """One row of logits per context."""
 
     def __init__(self, places: Situations) -> None:
@@ -57,7 +57,7 @@ class Table:
             self.rows = self.rows + STEP * ascent / length
 
 
-class Network:
+class LogitNetwork:
     """tanh layer over one-hot elements of the context, then logits; weights moved by Adam."""
 
     def __init__(self, places: Situations) -> None:
@@ -77,8 +77,8 @@ class Network:
     def logits(self) -> FloatArray:
         """[C, A]"""
         self.hidden = np.tanh(self.inputs @ self.weights[0])
-        found: FloatArray = self.hidden @ self.weights[1]
-        return found
+        logits: FloatArray = self.hidden @ self.weights[1]
+        return logits
 
     def move(self, ascent: FloatArray) -> None:
         """One Adam step on both layers."""
@@ -96,7 +96,10 @@ class Network:
             self.weights[number] = self.weights[number] + RATE * unbiased / spread
 
 
-POLICIES: dict[PolicyName, type[Table] | type[Network]] = {"table": Table, "network": Network}
+POLICIES: dict[PolicyName, type[LogitTable] | type[LogitNetwork]] = {
+    "table": LogitTable,
+    "network": LogitNetwork,
+}
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,10 @@ class Learned:
         return float(self.curve.mean())
 
 
-def learn(world: World, entry: Entry, kind: PolicyName, updates: int) -> Learned:
+def learn(world: SmallWorld, entry: Entry, kind: PolicyName, updates: int) -> Learned:
     """Train a fresh policy with one estimator."""
     places = situations(world)
-    policy: Policy = POLICIES[kind](places)
+    policy: LogitPolicy = POLICIES[kind](places)
     estimator = ESTIMATORS[entry.estimator]
     settings = build(estimator.settings, entry.settings, entry.label)
     rng = seed_of("learning", world.name, world.seed)

@@ -107,14 +107,14 @@ def variations(document: dict[str, Any], folder: Path) -> str:
     figure, grid = pyplot.subplots(1, 2, figsize=(8, 2.8), sharey=True)
     for axes, setting in zip(grid, ("lam", "depth")):
         prefix = f"{OURS} {setting}="
-        found = [
+        varied = [
             a
             for a in document["ablations"]
             if a["variation"].startswith(prefix) and "plain" not in a["variation"]
         ]
-        points = [a["variation"].removeprefix(prefix) for a in found]
-        for name in found[0]["worlds"]:
-            heights = [a["worlds"][name]["gradient_cosine"]["mean"] for a in found]
+        points = [a["variation"].removeprefix(prefix) for a in varied]
+        for name in varied[0]["worlds"]:
+            heights = [a["worlds"][name]["gradient_cosine"]["mean"] for a in varied]
             axes.plot(points, heights, marker="o", ms=3, lw=1, label=name)
         axes.set_xlabel("lambda" if setting == "lam" else "depth (the policy remembers 2 steps)")
     grid[0].set_ylabel("cosine with the true gradient")

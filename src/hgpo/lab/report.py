@@ -180,7 +180,7 @@ batches of rollouts in each for the measures; {learning_seeds} policies of each 
 every ± is the half width of a 95 % interval over those draws.
 `lab/lab.json` beside this page has all numbers. `hgpo lab --quick` does the same in small, within a minute, and
 `hgpo lab --estimators hgpo,hgpo_lambda:lam=0.9 --worlds maze,slips` compares what you like. The measures are defined in
-`hgpo/lab/measures.py`, and the derivation of `hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md)."""
+`hgpo/lab/accuracy.py`, and the derivation of `hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md)."""
 
 WORLDS_TEXT = """Unless said otherwise a world has 10 states and 4 actions, moves are deterministic, reward is 10 at the
 goal and nothing before, the discount is 0.95, and the policy sees the present observation and the two before it: its

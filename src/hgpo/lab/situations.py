@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..steps.columns import BoolArray, FloatArray, IntArray
-from .worlds import World, seed_of
+from .worlds import SmallWorld, seed_of
 
 Context = tuple[int, ...]
 NONE = -1
@@ -22,7 +22,7 @@ NONE = -1
 class Situations:
     """Reachable situations M of a world with contexts C; index 0 is the start."""
 
-    world: World
+    world: SmallWorld
     contexts: IntArray
     """[C, memory + 1] elements of each context, oldest first, -1 before the start of the rollout."""
     context: IntArray
@@ -44,16 +44,16 @@ class Situations:
         return len(self.contexts)
 
 
-def situations(world: World) -> Situations:
-    """Walk the world from its start and number what is found."""
+def situations(world: SmallWorld) -> Situations:
+    """Walk the world from its start and number the situations that can be reached."""
     actions = world.next_states.shape[1]
     outcomes = world.next_states.shape[2]
     memory, remember = world.knobs.memory, world.knobs.remember_actions
     start = (0, (*(NONE,) * memory, int(world.observations[0])))
     numbers: dict[tuple[int, Context], int] = {start: 0}
-    found = [start]
+    reached = [start]
     following: list[list[int]] = []
-    for state, context in found:
+    for state, context in reached:
         rows = []
         for action in range(actions):
             element = context[-1] * actions + action if remember else context[-1]
@@ -65,18 +65,18 @@ def situations(world: World) -> Situations:
                     continue
                 after = (target, (*past, int(world.observations[target])))
                 if after not in numbers:
-                    numbers[after] = len(found)
-                    found.append(after)
+                    numbers[after] = len(reached)
+                    reached.append(after)
                 rows.append(numbers[after])
         following.append(rows)
-    states = np.array([state for state, _ in found])
-    contexts = sorted({context for _, context in found})
+    states = np.array([state for state, _ in reached])
+    contexts = sorted({context for _, context in reached})
     rank = {context: number for number, context in enumerate(contexts)}
-    shape = (len(found), actions, outcomes)
+    shape = (len(reached), actions, outcomes)
     return Situations(
         world,
         np.array(contexts, dtype=np.int64).reshape(len(contexts), memory + 1),
-        np.array([rank[context] for _, context in found]),
+        np.array([rank[context] for _, context in reached]),
         world.observations[states],
         np.array(following, dtype=np.int64).reshape(shape),
         world.chances[states],

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..progress import Progress
+from .accuracy import measure
 from .entries import ENTRIES, LEARNERS, Entry, ablations
 from .learning import PolicyName, learn
-from .measures import measure
 from .worlds import WORLDS, make_world
 
 ABLATION_WORLDS = ("maze", "history", "slips", "aliased", "nothing", "pairs", "long")
@@ -24,7 +24,7 @@ POLICY_NAMES: tuple[PolicyName, ...] = ("table", "network")
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """How much to do."""
 
     worlds: tuple[str, ...]
@@ -45,12 +45,12 @@ class Plan:
     """Seeds are numbered from here: others than those an estimator was designed on."""
 
 
-def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> Plan:
+def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> StudyPlan:
     """The study behind the page in the documentation."""
     chosen = tuple(entries or ENTRIES.values())
     learners = tuple(e for e in chosen if e.label in LEARNERS or e.label not in ENTRIES)
     names = tuple(worlds or WORLDS)
-    return Plan(
+    return StudyPlan(
         worlds=names,
         entries=chosen,
         learners=learners,
@@ -65,10 +65,10 @@ def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, see
     )
 
 
-def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> Plan:
+def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, seeds: int | None) -> StudyPlan:
     """The same study in small: every world and estimator, few seeds, short training in three worlds."""
     full = full_plan(worlds, entries, seeds)
-    return Plan(
+    return StudyPlan(
         worlds=full.worlds,
         entries=full.entries,
         learners=full.learners,
@@ -84,7 +84,7 @@ def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, se
 
 
 @dataclass(frozen=True)
-class Job:
+class StudyJob:
     """One unit of work, done by one process."""
 
     kind: str
@@ -105,49 +105,49 @@ class Job:
         return self.amount * len(self.entries)
 
 
-def jobs(plan: Plan) -> list[Job]:
+def jobs(plan: StudyPlan) -> list[StudyJob]:
     """All jobs of a plan, long ones first so that the last minutes are evenly filled."""
-    found = [
-        Job("learn", world, seed, plan.learners, plan.updates, policy)
+    listed = [
+        StudyJob("learn", world, seed, plan.learners, plan.updates, policy)
         for policy in POLICY_NAMES
         for seed in range(plan.first_seed, plan.first_seed + plan.learning_seeds)
         for world in plan.learning_worlds
         if plan.learners
     ]
-    found += [
-        Job("measure", world, seed, plan.entries, plan.batches)
+    listed += [
+        StudyJob("measure", world, seed, plan.entries, plan.batches)
         for seed in range(plan.first_seed, plan.first_seed + plan.seeds)
         for world in plan.worlds
     ]
-    found += [
-        Job("ablate", world, seed, plan.ablated, plan.batches // 2)
+    listed += [
+        StudyJob("ablate", world, seed, plan.ablated, plan.batches // 2)
         for seed in range(plan.first_seed, plan.first_seed + plan.ablation_seeds)
         for world in plan.ablation_worlds
         if plan.ablated
     ]
-    return found
+    return listed
 
 
-def work(job: Job) -> tuple[tuple[str, str, int, str], dict[str, Any], float]:
+def work(job: StudyJob) -> tuple[tuple[str, str, int, str], dict[str, Any], float]:
     """Do one job; returns its key, its numbers and the processor seconds it took."""
     start = time.process_time()
     world = make_world(job.world, job.seed)
     if job.kind == "learn":
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         for entry in job.entries:
-            found[entry.label] = learn(world, entry, job.policy, job.amount).curve.tolist()
+            numbers[entry.label] = learn(world, entry, job.policy, job.amount).curve.tolist()
     else:
         measured = measure(world, list(job.entries), job.amount)
-        found = asdict(measured)
-        found["error_correlations"] = {k: v.tolist() for k, v in measured.error_correlations.items()}
-    return job.key, found, time.process_time() - start
+        numbers = asdict(measured)
+        numbers["error_correlations"] = {k: v.tolist() for k, v in measured.error_correlations.items()}
+    return job.key, numbers, time.process_time() - start
 
 
 @dataclass(frozen=True)
-class Findings:
+class StudyResults:
     """Raw results by job key, sorted; and the processor seconds spent."""
 
-    plan: Plan
+    plan: StudyPlan
     results: dict[tuple[str, str, int, str], dict[str, Any]]
     processor_seconds: float
 
@@ -156,7 +156,7 @@ class Findings:
         return [r for (k, w, _, p), r in self.results.items() if (k, w, p) == (kind, world, policy)]
 
 
-def run(plan: Plan, processes: int = 1) -> Findings:
+def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
     """Run a plan; the numbers do not depend on `processes`."""
     todo = jobs(plan)
     results: dict[tuple[str, str, int, str], dict[str, Any]] = {}
@@ -165,12 +165,12 @@ def run(plan: Plan, processes: int = 1) -> Findings:
         sizes = {job.key: job.size for job in todo}
         if processes <= 1:
             for job in todo:
-                key, found, spent = work(job)
-                results[key], seconds = found, seconds + spent
+                key, numbers, spent = work(job)
+                results[key], seconds = numbers, seconds + spent
                 bar.add(sizes[key])
         else:
             with multiprocessing.get_context("spawn").Pool(processes) as pool:
-                for key, found, spent in pool.imap_unordered(work, todo):
-                    results[key], seconds = found, seconds + spent
+                for key, numbers, spent in pool.imap_unordered(work, todo):
+                    results[key], seconds = numbers, seconds + spent
                     bar.add(sizes[key])
-    return Findings(plan, dict(sorted(results.items())), seconds)
+    return StudyResults(plan, dict(sorted(results.items())), seconds)

@@ -1,17 +1,17 @@
-"""From raw findings to numbers with intervals: the JSON document that tables and plots are made from."""
+"""From raw results to numbers with intervals: the JSON document that tables and plots are made from."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from ..runs.statistics import t95
 from .entries import OURS
-from .intervals import Interval
-from .study import POLICY_NAMES, Findings
+from .study import POLICY_NAMES, StudyResults
 from .worlds import WORLDS
 
 MEASURES = ("mse", "bias", "variance", "correlation", "sign_agreement", "gradient_cosine")
@@ -21,10 +21,53 @@ BETTER_LOW = {"mse", "bias", "variance"}
 Document = dict[str, Any]
 
 
-def summarise(findings: Findings) -> Document:
+@dataclass(frozen=True)
+class Interval:
+    """A mean over n seeds and the 95 % interval of Student's t around it."""
+
+    mean: float
+    low: float
+    high: float
+    num: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Mean and interval of independent values; a single value has no width to speak of and gets its own."""
+        array = np.asarray(values, dtype=np.float64)
+        array = array[np.isfinite(array)]
+        count = len(array)
+        if count == 0:
+            return cls(float("nan"), float("nan"), float("nan"), 0)
+        mean = float(array.mean())
+        if count == 1:
+            return cls(mean, mean, mean, 1)
+        half = t95(count - 1) * float(array.std(ddof=1)) / count**0.5
+        return cls(mean, mean - half, mean + half, count)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the JSON file; what is not a number is null there."""
+        low, high = _number(self.low), _number(self.high)
+        return {"mean": _number(self.mean), "interval": [low, high], "seeds": self.num}
+
+    def text(self, digits: int = 2, signed: bool = False) -> str:
+        """`0.52 ± 0.03`."""
+        sign = "+" if signed else ""
+        return f"{self.mean:{sign}.{digits}f} ± {(self.high - self.low) / 2:.{digits}f}"
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the whole interval lies on one side of zero."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def summarise(results: StudyResults) -> Document:
     """The whole document; `records` has one entry per world and estimator."""
-    plan = findings.plan
-    found: Document = {
+    plan = results.plan
+    document: Document = {
         "schema_version": 1,
         "plan": {
             "first_seed": plan.first_seed,
@@ -35,16 +78,16 @@ def summarise(findings: Findings) -> Document:
             "ablation_seeds": plan.ablation_seeds,
             "estimators": {entry.label: {entry.estimator: entry.settings} for entry in plan.entries},
         },
-        "processor_seconds": round(findings.processor_seconds, 1),
-        "worlds": {name: world(findings, name) for name in plan.worlds},
-        "records": [record(findings, name, entry.label) for name in plan.worlds for entry in plan.entries],
-        "aggregate": aggregate(findings),
-        "levels": levels(findings),
-        "learning": curves(findings),
-        "ablations": ablations(findings),
+        "processor_seconds": round(results.processor_seconds, 1),
+        "worlds": {name: world(results, name) for name in plan.worlds},
+        "records": [record(results, name, entry.label) for name in plan.worlds for entry in plan.entries],
+        "aggregate": aggregate(results),
+        "levels": levels(results),
+        "learning": curves(results),
+        "ablations": ablations(results),
     }
     # Tables and plots are the same whether they come from a run or from its file.
-    rounded: Document = _rounded(found)
+    rounded: Document = _rounded(document)
     return rounded
 
 
@@ -70,49 +113,49 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def world(findings: Findings, name: str) -> Document:
+def world(results: StudyResults, name: str) -> Document:
     """What a kind of world is, and what its draws were like."""
-    found = findings.of("measure", name)
+    measured = results.of("measure", name)
     return {
         "purpose": WORLDS[name].purpose,
         "knobs": asdict(WORLDS[name].knobs),
-        "success": Interval.of([r["success"] for r in found]).as_json(),
-        "steps": Interval.of([r["steps"] for r in found]).as_json(),
-        "ceiling": Interval.of([r["ceiling"] for r in found]).as_json(),
+        "success": Interval.of([r["success"] for r in measured]).as_json(),
+        "steps": Interval.of([r["steps"] for r in measured]).as_json(),
+        "ceiling": Interval.of([r["ceiling"] for r in measured]).as_json(),
     }
 
 
-def record(findings: Findings, name: str, label: str) -> Document:
+def record(results: StudyResults, name: str, label: str) -> Document:
     """All measures of one estimator in one world."""
-    found = findings.of("measure", name)
+    measured = results.of("measure", name)
     document: Document = {"world": name, "estimator": label}
     for measure in MEASURES:
-        document[measure] = Interval.of([r["entries"][label][measure] for r in found]).as_json()
-    document["ceiling"] = Interval.of([r["ceiling"] for r in found]).as_json()
+        document[measure] = Interval.of([r["entries"][label][measure] for r in measured]).as_json()
+    document["ceiling"] = Interval.of([r["ceiling"] for r in measured]).as_json()
     for policy in POLICY_NAMES:
-        areas = learning_areas(findings, name, label, policy)
+        areas = learning_areas(results, name, label, policy)
         if areas:
             document[f"learning_{policy}"] = Interval.of(areas).as_json()
     return document
 
 
-def learning_areas(findings: Findings, name: str, label: str, policy: str) -> list[float]:
+def learning_areas(results: StudyResults, name: str, label: str, policy: str) -> list[float]:
     """Mean success over training, by seed; empty where this estimator trained nothing."""
-    found = findings.of("learn", name, policy)
-    return [float(np.mean(r[label])) for r in found if label in r]
+    learned = results.of("learn", name, policy)
+    return [float(np.mean(r[label])) for r in learned if label in r]
 
 
-def by_seed(findings: Findings, label: str, measure: str) -> dict[str, list[float]]:
+def by_seed(results: StudyResults, label: str, measure: str) -> dict[str, list[float]]:
     """Values of one measure by world, each a list over seeds; empty where it was not measured."""
-    found: dict[str, list[float]] = {}
-    for name in findings.plan.worlds:
+    by_world: dict[str, list[float]] = {}
+    for name in results.plan.worlds:
         if measure.startswith("learning_"):
-            values = learning_areas(findings, name, label, measure.removeprefix("learning_"))
+            values = learning_areas(results, name, label, measure.removeprefix("learning_"))
         else:
-            values = [r["entries"][label][measure] for r in findings.of("measure", name)]
+            values = [r["entries"][label][measure] for r in results.of("measure", name)]
         if values:
-            found[name] = values
-    return found
+            by_world[name] = values
+    return by_world
 
 
 def mean_over_worlds(values: dict[str, list[float]]) -> list[float]:
@@ -131,23 +174,23 @@ def over_worlds(values: dict[str, list[float]], measure: str) -> list[float]:
     return mean_over_worlds(values)
 
 
-def aggregate(findings: Findings) -> list[Document]:
+def aggregate(results: StudyResults) -> list[Document]:
     """Every estimator over all worlds, and how far ours is ahead of it, seed by seed on the same batches."""
     measures = (*MEASURES, *(f"learning_{policy}" for policy in POLICY_NAMES))
-    labels = [entry.label for entry in findings.plan.entries]
-    found = []
+    labels = [entry.label for entry in results.plan.entries]
+    documents = []
     for label in labels:
         document: Document = {"estimator": label}
         for measure in measures:
-            mine = by_seed(findings, label, measure)
+            mine = by_seed(results, label, measure)
             if not mine:
                 continue
             document[measure] = Interval.of(over_worlds(mine, measure)).as_json()
-            ours = by_seed(findings, OURS, measure) if OURS in labels and label != OURS else {}
+            ours = by_seed(results, OURS, measure) if OURS in labels and label != OURS else {}
             if ours:
                 document[f"{measure}_ours_ahead"] = lead(ours, mine, measure)
-        found.append(document)
-    return found
+        documents.append(document)
+    return documents
 
 
 def lead(ours: dict[str, list[float]], theirs: dict[str, list[float]], measure: str) -> Document:
@@ -166,14 +209,14 @@ def lead(ours: dict[str, list[float]], theirs: dict[str, list[float]], measure: 
     }
 
 
-def levels(findings: Findings) -> list[Document]:
+def levels(results: StudyResults) -> list[Document]:
     """Each level of each estimator on its own, over all worlds, and how correlated the levels' errors are."""
-    found = []
-    for entry in findings.plan.entries:
+    documents = []
+    for entry in results.plan.entries:
         values: dict[tuple[int, str], dict[str, list[float]]] = {}
         errors: dict[str, list[Any]] = {}
-        for name in findings.plan.worlds:
-            for result in findings.of("measure", name):
+        for name in results.plan.worlds:
+            for result in results.of("measure", name):
                 for number, measured in enumerate(result["levels"].get(entry.label, [])):
                     for measure in LEVEL_MEASURES:
                         values.setdefault((number, measure), {}).setdefault(name, []).append(
@@ -182,7 +225,7 @@ def levels(findings: Findings) -> list[Document]:
                 if entry.label in result["error_correlations"]:
                     errors.setdefault(name, []).append(result["error_correlations"][entry.label])
         for number in sorted({level for level, _ in values}):
-            found.append(
+            documents.append(
                 {
                     "estimator": entry.label,
                     "level": number,
@@ -193,7 +236,7 @@ def levels(findings: Findings) -> list[Document]:
                     "error_correlation_with_level_0": error_correlation(list(errors.values()), number),
                 }
             )
-    return found
+    return documents
 
 
 def error_correlation(matrices: Sequence[Any], level: int) -> Document:
@@ -204,19 +247,19 @@ def error_correlation(matrices: Sequence[Any], level: int) -> Document:
     return Interval.of(means).as_json()
 
 
-def curves(findings: Findings) -> list[Document]:
+def curves(results: StudyResults) -> list[Document]:
     """Mean learning curve of each estimator in each world, at some twenty updates, with intervals."""
-    found = []
+    documents = []
     for policy in POLICY_NAMES:
-        for name in findings.plan.worlds:
-            results = findings.of("learn", name, policy)
-            for entry in findings.plan.learners:
-                runs = np.array([r[entry.label] for r in results if entry.label in r])
+        for name in results.plan.worlds:
+            learned = results.of("learn", name, policy)
+            for entry in results.plan.learners:
+                runs = np.array([r[entry.label] for r in learned if entry.label in r])
                 if not len(runs):
                     continue
                 kept = np.arange(0, runs.shape[1], max(1, (runs.shape[1] - 1) // CURVE_POINTS))
                 intervals = [Interval.of(runs[:, update].tolist()) for update in kept]
-                found.append(
+                documents.append(
                     {
                         "policy": policy,
                         "world": name,
@@ -226,22 +269,22 @@ def curves(findings: Findings) -> list[Document]:
                         "half_width": [interval.high - interval.mean for interval in intervals],
                     }
                 )
-    return found
+    return documents
 
 
-def ablations(findings: Findings) -> list[Document]:
+def ablations(results: StudyResults) -> list[Document]:
     """Every variation over the ablation worlds, and in each of them."""
-    found = []
-    plan = findings.plan
+    documents = []
+    plan = results.plan
     for entry in plan.ablated:
         document: Document = {"variation": entry.label, "worlds": {}}
         for measure in ("mse", "gradient_cosine"):
             values = {
-                name: [r["entries"][entry.label][measure] for r in findings.of("ablate", name)]
+                name: [r["entries"][entry.label][measure] for r in results.of("ablate", name)]
                 for name in plan.ablation_worlds
             }
             document[measure] = Interval.of(mean_over_worlds(values)).as_json()
             for name, seeds in values.items():
                 document["worlds"].setdefault(name, {})[measure] = Interval.of(seeds).as_json()
-        found.append(document)
-    return found
+        documents.append(document)
+    return documents

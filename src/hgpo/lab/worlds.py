@@ -59,7 +59,7 @@ class Knobs:
 
 
 @dataclass(frozen=True)
-class World:
+class SmallWorld:
     """A finite world; arrays over states S, actions A and outcomes B of an action."""
 
     name: str
@@ -90,7 +90,7 @@ def seed_of(*parts: int | str) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(numbers))
 
 
-def make_world(name: str, seed: int, **changes: object) -> World:
+def make_world(name: str, seed: int, **changes: object) -> SmallWorld:
     """The world called `name` for a seed; `changes` replace knobs."""
     if name not in WORLDS:
         raise UnknownName("world", name, WORLDS)
@@ -157,7 +157,7 @@ def _outcomes(
     next_states: IntArray,
     terminal: BoolArray,
     observations: IntArray,
-) -> World:
+) -> SmallWorld:
     """Add slips and reward noise as further outcomes of each action."""
     count, actions = next_states.shape
     options = [(next_states, np.full((count, actions), 1.0 - knobs.slip))]
@@ -173,12 +173,12 @@ def _outcomes(
         shift = np.where(terminal[states], knobs.noise, 0.0)
         rewards = np.concatenate([rewards - shift, rewards + shift], axis=-1)
         states, chances = np.concatenate([states] * 2, axis=-1), np.concatenate([chances / 2] * 2, axis=-1)
-    return World(
+    return SmallWorld(
         name, seed, knobs, states, chances, rewards, terminal, observations, np.zeros((count, actions))
     )
 
 
-def _optimal_logits(world: World) -> FloatArray:
+def _optimal_logits(world: SmallWorld) -> FloatArray:
     """Advantages of the optimal policy, scaled to a spread of 1 in each state. Float [S, A]."""
     values = np.zeros(len(world.terminal))
     quality = np.zeros(world.next_states.shape[:2])

@@ -10,22 +10,8 @@ import numpy as np
 import torch
 
 from ..seeds import generator
-
-
-@dataclass(frozen=True)
-class TrainRow:
-    """One step as the update sees it."""
-
-    prompt_ids: Sequence[int]
-    response_ids: Sequence[int]
-    logprobs: Sequence[float]
-    """Log-probabilities under the policy that sampled the reply."""
-    advantage: float
-
-    @property
-    def length(self) -> int:
-        """Tokens of prompt and reply."""
-        return len(self.prompt_ids) + len(self.response_ids)
+from ..steps.batch import StepBatch
+from ..steps.columns import FloatArray, IntArray, Ragged
 
 
 @dataclass(frozen=True)
@@ -56,9 +42,7 @@ class MicroBatch:
     """[rows]"""
 
 
-def minibatches(
-    count: int, *, updates: int, minibatch_rows: int, seed: int, epoch: int
-) -> list[np.ndarray[Any, Any]]:
+def minibatches(count: int, *, updates: int, minibatch_rows: int, seed: int, epoch: int) -> list[IntArray]:
     """Row numbers of each optimiser step: a seeded shuffle cut into parts whose sizes differ by one at most.
 
     With `updates` the number of parts is fixed; otherwise it is `count / minibatch_rows`, rounded up.
@@ -69,92 +53,113 @@ def minibatches(
     return [part for part in np.array_split(order, max(1, min(parts, count))) if len(part)]
 
 
-def micro_batches(rows: Sequence[TrainRow], indices: Sequence[int], token_budget: int) -> list[list[int]]:
+def row_lengths(batch: StepBatch) -> IntArray:
+    """[steps] tokens of prompt and reply."""
+    return batch.lists("prompt_ids").lengths + batch.lists("response_ids").lengths
+
+
+def micro_batches(lengths: IntArray, rows: IntArray, token_budget: int) -> list[IntArray]:
     """Cut row numbers into forward passes of at most `token_budget` positions, rows of similar length together.
 
-    A single row over the budget gets a pass of its own.
+    A single row over the budget gets a pass of its own. `lengths` is what `row_lengths` gives.
     """
-    order = sorted(indices, key=lambda i: (-rows[i].length, i))
-    result: list[list[int]] = []
-    width = 0
-    for index in order:  # longest first, so the first row of a pass decides its width
-        if result and (len(result[-1]) + 1) * width <= token_budget:
-            result[-1].append(index)
-        else:
-            result.append([index])
-            width = rows[index].length
-    return result
+    order = _longest_first(lengths, rows)
+    sizes = lengths[order].tolist()
+    cuts: list[int] = []
+    start = 0
+    for place in range(1, len(order)):  # longest first, so the first row of a pass decides its width
+        if (place - start + 1) * sizes[start] > token_budget:
+            cuts.append(place)
+            start = place
+    return np.split(order, cuts) if len(order) else []
 
 
-def share_out(
-    rows: Sequence[TrainRow], indices: Sequence[int], token_budget: int, processes: int
-) -> list[list[list[int]]]:
+def share_out(lengths: IntArray, rows: IntArray, token_budget: int, processes: int) -> list[list[IntArray]]:
     """The micro-batches of each process: rows dealt out by length, equal numbers of passes for all.
 
     Processes with fewer passes get empty ones, which run a padding row of weight zero so that collective
     operations stay in step; without any rows every process gets one such pass.
     """
-    order = sorted(indices, key=lambda i: (-rows[i].length, i))
+    order = _longest_first(lengths, rows)
     # Snake order keeps the token counts of the processes close.
-    dealt: list[list[int]] = [[] for _ in range(processes)]
-    for place, index in enumerate(order):
-        lap, seat = divmod(place, processes)
-        dealt[seat if lap % 2 == 0 else processes - 1 - seat].append(index)
-    parts = [micro_batches(rows, part, token_budget) for part in dealt]
+    lap, seat = np.divmod(np.arange(len(order)), processes)
+    seat = np.where(lap % 2 == 0, seat, processes - 1 - seat)
+    parts = [micro_batches(lengths, order[seat == process], token_budget) for process in range(processes)]
     longest = max(1, *(len(part) for part in parts))
-    return [part + [[] for _ in range(longest - len(part))] for part in parts]
+    return [part + [order[:0]] * (longest - len(part)) for part in parts]
 
 
-def tensors(rows: Sequence[TrainRow], pad_id: int, device: Any) -> MicroBatch:
-    """The tensors of one forward pass; no rows give one padding row of weight zero."""
-    weight = 1.0
-    if not rows:
-        rows, weight = [TrainRow([pad_id], [pad_id], [0.0], 0.0)], 0.0
-    count, width = len(rows), max(row.length for row in rows)
-    reply_width = max(len(row.response_ids) for row in rows)
+def _longest_first(lengths: IntArray, rows: IntArray) -> IntArray:
+    """The row numbers by falling length, then rising number."""
+    return rows[np.lexsort((rows, -lengths[rows]))]
+
+
+def tensors(batch: StepBatch, rows: IntArray, pad_id: int, device: Any) -> MicroBatch:
+    """The tensors of one forward pass over the rows with the given numbers; none give a padding row of weight zero.
+
+    The batch needs `prompt_ids`, `response_ids` and `advantage`; without `logprobs` the old ones are 0.
+    """
+    if not len(rows):
+        padding = Ragged(np.array([pad_id]), np.array([0, 1]))
+        return _pad(padding, padding, None, np.zeros(1), 0.0, pad_id, device)
+    prompts, replies = batch.lists("prompt_ids").take(rows), batch.lists("response_ids").take(rows)
+    logprobs = batch.lists("logprobs").take(rows).values if "logprobs" in batch else None
+    return _pad(prompts, replies, logprobs, batch["advantage"][rows], 1.0, pad_id, device)
+
+
+def _pad(
+    prompts: Ragged,
+    replies: Ragged,
+    logprobs: FloatArray | None,
+    advantages: FloatArray,
+    weight: float,
+    pad_id: int,
+    device: Any,
+) -> MicroBatch:
+    """Rows of prompt, reply and padding; `logprobs` is [reply tokens], `weight` what every real token counts."""
+    count, prompt_lengths, reply_lengths = len(prompts), prompts.lengths, replies.lengths
+    row_ends = prompt_lengths + reply_lengths
+    width, reply_width = int(row_ends.max()), int(reply_lengths.max())
+    # Filling a mask goes row by row, which is the order in which ragged columns hold their items.
+    in_prompt = np.arange(width) < prompt_lengths[:, None]
+    in_reply = ~in_prompt & (np.arange(width) < row_ends[:, None])
+    real = np.arange(reply_width) < reply_lengths[:, None]
     ids = np.full((count, width), pad_id, dtype=np.int64)
-    prompts = np.zeros((count, width), dtype=np.float32)
-    replies = np.full((count, reply_width), pad_id, dtype=np.int64)
-    mask = np.zeros((count, reply_width), dtype=np.float32)
+    ids[in_prompt] = prompts.values
+    ids[in_reply] = replies.values
+    reply_ids = np.full((count, reply_width), pad_id, dtype=np.int64)
+    reply_ids[real] = replies.values
     old = np.zeros((count, reply_width), dtype=np.float32)
-    starts = np.array([len(row.prompt_ids) - 1 for row in rows])
-    for place, row in enumerate(rows):
-        size = len(row.response_ids)
-        ids[place, : row.length] = [*row.prompt_ids, *row.response_ids]
-        prompts[place, : len(row.prompt_ids)] = weight
-        replies[place, :size] = row.response_ids
-        mask[place, :size] = weight
-        old[place, :size] = row.logprobs
+    if logprobs is not None:
+        old[real] = logprobs
     # The last position of a row predicts nothing; places beyond it belong to masked tokens.
-    places = np.minimum(starts[:, None] + np.arange(reply_width), width - 2)
-    real = np.arange(reply_width) < np.array([len(row.response_ids) for row in rows])[:, None]
+    places = np.minimum(prompt_lengths[:, None] - 1 + np.arange(reply_width), width - 2)
 
     def put(array: np.ndarray[Any, Any]) -> torch.Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
 
     return MicroBatch(
         input_ids=put(ids),
-        prompt_mask=put(prompts),
+        prompt_mask=put(in_prompt * np.float32(weight)),
         places=put(places),
         sources=put((np.arange(count)[:, None] * width + places)[real]),
         cells=put(np.flatnonzero(real)),
-        response_ids=put(replies),
-        response_mask=put(mask),
+        response_ids=put(reply_ids),
+        response_mask=put(real * np.float32(weight)),
         old_logprobs=put(old),
-        advantages=put(np.array([row.advantage for row in rows], dtype=np.float32)),
+        advantages=put(advantages.astype(np.float32)),
     )
 
 
-def largest_pass(rows: Sequence[TrainRow], batches: Sequence[Sequence[int]]) -> int:
+def largest_pass(lengths: IntArray, passes: Sequence[IntArray]) -> int:
     """Token positions, padding included, of the largest of the given forward passes."""
-    return max((len(batch) * max(rows[i].length for i in batch) for batch in batches if batch), default=1)
+    return max((len(rows) * int(lengths[rows].max()) for rows in passes if len(rows)), default=1)
 
 
-def padding_share(rows: Sequence[TrainRow], batches: Sequence[Sequence[int]]) -> tuple[int, int]:
+def pass_tokens(lengths: IntArray, passes: Sequence[IntArray]) -> tuple[int, int]:
     """(real, all) token positions of the given forward passes."""
-    real = everything = 0
-    for batch in batches:
-        if batch:
-            real += sum(rows[i].length for i in batch)
-            everything += max(rows[i].length for i in batch) * len(batch)
-    return real, everything
+    filled = [rows for rows in passes if len(rows)]
+    return (
+        sum(int(lengths[rows].sum()) for rows in filled),
+        sum(len(rows) * int(lengths[rows].max()) for rows in filled),
+    )

@@ -6,7 +6,7 @@ A model made on the spot also gets its tokenizer here, from the words of the epi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,30 +16,25 @@ import torch
 from ..config.schema import Config
 from ..errors import BadSetting
 from ..models.load import autocast
-from ..play import Job
+from ..play import Job, episode_metrics, record
 from ..play.stage import Stage
 from ..policies.encoding import Encoder
 from ..policies.hf.budget import Budget
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive, generator
-from .batching import MicroBatch, TrainRow, largest_pass, micro_batches, tensors
+from ..steps.batch import StepBatch
+from ..steps.columns import IntArray, Ragged
+from .batching import MicroBatch, largest_pass, micro_batches, row_lengths, tensors
 from .kernels import fixed_order
 from .objective import token_logprobs
-
-
-@dataclass(frozen=True)
-class Demonstration:
-    """One expert step to clone."""
-
-    prompt: str
-    reply: str
 
 
 @dataclass(frozen=True)
 class Demonstrations:
     """What the expert did."""
 
-    steps: tuple[Demonstration, ...]
+    steps: StepBatch
+    """Those to clone."""
     episodes: int
     success: float
     """The expert's own success."""
@@ -64,36 +59,36 @@ def demonstrate(
         for number in range(config.warm.episodes)
     ]
     policy = ActingPolicy(make_expert, stage.style, config.warm.noise)
-    found = stage.play(policy, jobs, on_episode)
-    steps = tuple(
-        Demonstration(step.prompt, step.response)
-        for episode in found.episodes
-        if episode.success
+    episodes = stage.play(policy, jobs, on_episode).episodes
+    cloned = [
+        episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)
+        for episode in episodes
         for step in episode.steps
-        if config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy
-    )
-    if not steps:
+    ]
+    if not any(cloned):
         raise BadSetting(
             f"The expert of {config.env.name} solved none of {len(jobs)} tasks within max_steps="
             f"{config.agent.max_steps}; nothing can be cloned. Raise max_steps or set warm.episodes=0."
         )
-    return Demonstrations(
-        steps, len(found.episodes), float(np.mean([episode.success for episode in found.episodes]))
+    batch = record(episodes)
+    return Demonstrations(batch.take(np.array(cloned)), len(episodes), episode_metrics(batch)["success"])
+
+
+def tokenised(steps: StepBatch, tokenizer: Any) -> StepBatch:
+    """The steps with the token ids of their prompts and replies; every reply ends with the end token."""
+    prompts = Encoder(tokenizer).many(steps["prompt"].tolist())
+    replies = tokenizer(steps["response"].tolist(), add_special_tokens=False)["input_ids"]
+    response_ids = Ragged.of([[*reply, tokenizer.eos_token_id] for reply in replies], np.int64)
+    return steps.with_columns(
+        prompt_ids=Ragged.of(prompts, np.int64),
+        response_ids=response_ids,
+        logprobs=Ragged(np.zeros(len(response_ids.values)), response_ids.offsets),
+        advantage=np.ones(len(steps)),
     )
 
 
-def as_rows(steps: Sequence[Demonstration], tokenizer: Any) -> list[TrainRow]:
-    """Tokenised steps; every reply ends with the end token."""
-    prompts = Encoder(tokenizer).many([step.prompt for step in steps])
-    replies = tokenizer([step.reply for step in steps], add_special_tokens=False)["input_ids"]
-    return [
-        TrainRow(list(prompt), [*reply, tokenizer.eos_token_id], (), 1.0)
-        for prompt, reply in zip(prompts, replies)
-    ]
-
-
 def clone(
-    model: Any, rows: Sequence[TrainRow], config: Config, pad_id: int, device: torch.device
+    model: Any, batch: StepBatch, config: Config, pad_id: int, device: torch.device
 ) -> Iterator[tuple[int, int, float]]:
     """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
     settings = config.warm
@@ -105,21 +100,20 @@ def clone(
         fused=True if device.type == "cuda" else None,
     )
     budget = Budget(config.update.micro_tokens, "update.micro_tokens")
-    per_epoch = -(-len(rows) // settings.batch_rows)
+    lengths = row_lengths(batch)
+    per_epoch = -(-len(batch) // settings.batch_rows)
     total, number = per_epoch * settings.epochs, 0
     model.train()
     for epoch in range(settings.epochs):
         # Rows of similar length share a batch (little padding), batches come in random order.
         random = generator("clone", config.seed, epoch)
-        jitter = random.random(len(rows)) * 8
-        order = sorted(range(len(rows)), key=lambda i: rows[i].length + jitter[i])
-        parts = np.array_split(np.array(order), per_epoch)
+        jitter = random.random(len(batch)) * 8
+        parts = np.array_split(np.argsort(lengths + jitter, kind="stable"), per_epoch)
         for place in random.permutation(per_epoch):
-            part = parts[place].tolist()
             rise = min(1.0, (number + 1) / max(1, total // 20))
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
-            work = functools.partial(_gradients, model, rows, part, config, budget, pad_id, device)
+            work = functools.partial(_gradients, model, batch, parts[place], config, budget, pad_id, device)
             with fixed_order(device, config.deterministic):
                 value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -132,23 +126,24 @@ def clone(
 
 def _gradients(
     model: Any,
-    rows: Sequence[TrainRow],
-    part: Sequence[int],
+    batch: StepBatch,
+    part: IntArray,
     config: Config,
     budget: Budget,
     pad_id: int,
     device: torch.device,
 ) -> torch.Tensor:
     """Leave the gradients of one update, over the rows numbered `part`, in the model; the loss of its replies."""
-    count = sum(len(rows[i].response_ids) for i in part)
-    words = sum(len(rows[i].prompt_ids) - 1 for i in part)
+    lengths = row_lengths(batch)
+    count = int(batch.lists("response_ids").lengths[part].sum())
+    words = int((batch.lists("prompt_ids").lengths[part] - 1).sum())
     weight = config.warm.prompt_weight
     model.zero_grad(set_to_none=True)
     value = torch.zeros((), device=device)
-    batches = micro_batches(rows, part, budget.tokens)
-    budget.used = largest_pass(rows, batches)
-    for batch in batches:
-        tensor = tensors([_plain(rows[i]) for i in batch], pad_id, device)
+    passes = micro_batches(lengths, part, budget.tokens)
+    budget.used = largest_pass(lengths, passes)
+    for rows in passes:
+        tensor = tensors(batch, rows, pad_id, device)
         with autocast(config.model.dtype, device):
             replies, prompts = _likelihood(model, tensor, weight > 0)
         loss = -replies / count
@@ -169,7 +164,3 @@ def _likelihood(model: Any, batch: MicroBatch, prompts: bool) -> tuple[torch.Ten
     chosen = logs.gather(-1, batch.input_ids[:, 1:, None]).squeeze(-1)
     replies = (chosen.gather(1, batch.places) * batch.response_mask).sum()
     return replies, (chosen * batch.prompt_mask[:, 1:]).sum()
-
-
-def _plain(row: TrainRow) -> TrainRow:
-    return TrainRow(row.prompt_ids, row.response_ids, [0.0] * len(row.response_ids), row.advantage)

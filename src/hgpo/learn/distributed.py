@@ -7,16 +7,18 @@ needs all processes at once.
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any
+import pickle
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
+T = TypeVar("T")
+
 
 class Processes:
-    """Rank and size of this run's process group, and what is said between its members."""
+    """Rank and size of this run's process group, and what its members exchange."""
 
     def __init__(self, device: torch.device) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -55,11 +57,11 @@ class Processes:
         dist.all_reduce(value)
         return bool(value.item() > 0)
 
-    def gather(self, value: Any) -> list[Any]:
-        """A JSON-like value from every process, in rank order, at every process."""
+    def gather(self, value: T) -> list[T]:
+        """A value (anything that pickles) from every process, in rank order, at every process."""
         if self.size == 1:
             return [value]
-        raw = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        raw = torch.frombuffer(bytearray(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)), dtype=torch.uint8)
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         dist.all_gather(sizes, torch.tensor([len(raw)], dtype=torch.int64))
         longest = int(max(size.item() for size in sizes))
@@ -67,7 +69,7 @@ class Processes:
         padded[: len(raw)] = raw
         parts = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
         dist.all_gather(parts, padded)
-        return [json.loads(part[: int(size.item())].numpy().tobytes()) for part, size in zip(parts, sizes)]
+        return [pickle.loads(part[: int(size.item())].numpy().tobytes()) for part, size in zip(parts, sizes)]
 
     def close(self) -> None:
         """Leave the process group if this object made it."""

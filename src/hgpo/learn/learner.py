@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from ..config.schema import Config
 from ..errors import BadFile, NotFinite
 from ..models.load import autocast, base_weights, with_lora
 from ..policies.hf.budget import Budget
-from .batching import TrainRow, largest_pass, minibatches, padding_share, share_out, tensors
+from ..steps.batch import StepBatch
+from ..steps.columns import IntArray, Ragged
+from .batching import largest_pass, minibatches, pass_tokens, row_lengths, share_out, tensors
 from .distributed import Processes, full, put, shard
 from .kernels import fixed_order, quicken
 from .masters import Masters
@@ -90,45 +92,49 @@ class Learner:
         self.updates = 0
         self.budget = Budget(update.micro_tokens, "update.micro_tokens")
 
-    def update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
+    def update(self, batch: StepBatch, seed: int) -> dict[str, float]:
         """Run all optimiser steps of one iteration and return its metrics.
+
+        Args:
+            batch: the steps to train on, with `prompt_ids`, `response_ids`, `logprobs` and `advantage`.
+            seed: decides which steps share an optimiser step.
 
         Raises:
             NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
         """
         with fixed_order(self.processes.device, self.config.deterministic):
-            return self._update(rows, seed)
+            return self._update(batch, seed)
 
-    def _update(self, rows: Sequence[TrainRow], seed: int) -> dict[str, float]:
-        settings = self.config.update
+    def _update(self, batch: StepBatch, seed: int) -> dict[str, float]:
+        settings, lengths = self.config.update, row_lengths(batch)
         if settings.old_logprobs == "recomputed":
-            rows = self.recompute(rows)
+            batch = self.recompute(batch)
         totals: dict[str, float] = {}
         steps = real = everything = 0
         self.model.train()
         for epoch in range(settings.epochs):
             parts = minibatches(
-                len(rows),
+                len(batch),
                 updates=settings.updates,
                 minibatch_rows=settings.minibatch_rows,
                 seed=seed,
                 epoch=epoch,
             )
             for part in parts:
-                metrics, shares = self._within_memory(functools.partial(self._step, rows, part.tolist()))
+                metrics, shares = self._within_memory(functools.partial(self._step, batch, part))
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
                 for share in shares:
-                    used, all_ = padding_share(rows, share)
-                    real, everything = real + used, everything + all_
+                    tokens, positions = pass_tokens(lengths, share)
+                    real, everything = real + tokens, everything + positions
         self.model.eval()
         self.sync()
         result = {name: value / steps for name, value in totals.items()}
         result.update(
             {
                 "updates": float(steps),
-                "train/rows": float(len(self._heard(rows, range(len(rows))))),
+                "train/rows": float(len(self._with_gradient(batch, np.arange(len(batch))))),
                 "train/tokens": float(real),
                 "train/padding_share": 1.0 - real / max(1, everything),
                 "lr": float(self.optimizer.param_groups[0]["lr"]),
@@ -136,26 +142,29 @@ class Learner:
         )
         return result
 
-    def recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
-        """The rows with log-probabilities of the trained model in place of the sampler's."""
-        return self._within_memory(functools.partial(self._recompute, rows))
+    def recompute(self, batch: StepBatch) -> StepBatch:
+        """The batch with log-probabilities of the trained model in place of the sampler's."""
+        return self._within_memory(functools.partial(self._recompute, batch))
 
-    def _recompute(self, rows: Sequence[TrainRow]) -> list[TrainRow]:
-        shares = self._shares(rows, range(len(rows)))
-        mine: dict[str, list[float]] = {}
-        for batch in shares[self.processes.rank]:
-            tensor = tensors([rows[i] for i in batch], self.pad_id, self.processes.device)
+    def _recompute(self, batch: StepBatch) -> StepBatch:
+        replies = batch.lists("response_ids")
+        mine: list[tuple[IntArray, Any]] = []
+        for rows in self._shares(batch, np.arange(len(batch)))[self.processes.rank]:
+            tensor = tensors(batch, rows, self.pad_id, self.processes.device)
             with torch.no_grad(), autocast(self.compute, self.processes.device):
                 logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
-            for place, index in enumerate(batch):
-                mine[str(index)] = logs[place, : len(rows[index].response_ids)].tolist()
-        found = {key: value for part in self.processes.gather(mine) for key, value in part.items()}
-        return [replace(row, logprobs=found[str(index)]) for index, row in enumerate(rows)]
+            mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
+        values = np.zeros(len(replies.values))
+        for part in self.processes.gather(mine):
+            for positions, logprobs in part:
+                values[positions] = logprobs
+        return batch.with_columns(logprobs=Ragged(values, replies.offsets))
 
-    def _shares(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> list[list[list[int]]]:
-        """The passes of every process over the rows numbered `indices`, within the budget."""
-        shares = share_out(rows, indices, self.budget.tokens, self.processes.size)
-        self.budget.used = largest_pass(rows, shares[self.processes.rank])
+    def _shares(self, batch: StepBatch, rows: IntArray) -> list[list[IntArray]]:
+        """The passes of every process over the rows with the given numbers, within the budget."""
+        lengths = row_lengths(batch)
+        shares = share_out(lengths, rows, self.budget.tokens, self.processes.size)
+        self.budget.used = largest_pass(lengths, shares[self.processes.rank])
         return shares
 
     def _within_memory(self, work: Callable[[], T]) -> T:
@@ -167,33 +176,32 @@ class Learner:
             return work()
         return self.budget.spend(work, lambda: self.model.zero_grad(set_to_none=True))
 
-    def _heard(self, rows: Sequence[TrainRow], part: Sequence[int]) -> list[int]:
-        """Those of the rows numbered `part` that have a say in the gradient.
+    def _with_gradient(self, batch: StepBatch, rows: IntArray) -> IntArray:
+        """Those of the given row numbers that have a part in the gradient.
 
         A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
         leaving it out of the passes changes nothing but the time they take.
         """
         if self.objective.kl_coef or self.objective.entropy_coef:
-            return list(part)
-        return [i for i in part if rows[i].advantage]
+            return rows
+        trained: IntArray = rows[batch["advantage"][rows] != 0]
+        return trained
 
-    def _weight(self, rows: Sequence[TrainRow], part: Sequence[int]) -> float:
-        """What the rows numbered `part` count together: the sum of their `token_weights`."""
+    def _weight(self, batch: StepBatch, rows: IntArray) -> float:
+        """What the rows with the given numbers count together: the sum of their `token_weights`."""
         if self.objective.aggregate == "step-mean":
-            return float(len(part))
-        return float(sum(len(rows[i].response_ids) for i in part))
+            return float(len(rows))
+        return float(batch.lists("response_ids").lengths[rows].sum())
 
-    def _step(
-        self, rows: Sequence[TrainRow], part: Sequence[int]
-    ) -> tuple[dict[str, float], list[list[list[int]]]]:
+    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], list[list[IntArray]]]:
         """One optimiser step over the rows numbered `part`: its metrics and the passes of every process."""
-        heard = self._heard(rows, part)
-        shares = self._shares(rows, heard)
-        normaliser = self._weight(rows, part)
+        trained = self._with_gradient(batch, part)
+        shares = self._shares(batch, trained)
+        normaliser = self._weight(batch, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for batch in shares[self.processes.rank]:
-            tensor = tensors([rows[i] for i in batch], self.pad_id, self.processes.device)
+        for rows in shares[self.processes.rank]:
+            tensor = tensors(batch, rows, self.pad_id, self.processes.device)
             with autocast(self.compute, self.processes.device):
                 logs, entropy = token_logprobs(
                     self.model,
@@ -214,7 +222,7 @@ class Learner:
         stacked = self.processes.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
         for name in ("clip_share", "kl_old", "entropy"):  # means over what was run, not over the whole part
-            metrics[name] *= normaliser / max(1.0, self._weight(rows, heard))
+            metrics[name] *= normaliser / max(1.0, self._weight(batch, trained))
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
         metrics["grad_norm"] = float(full(norm).item())
         if not all(math.isfinite(value) for value in metrics.values()):
@@ -271,15 +279,15 @@ class Learner:
             BadFile: the tensors are those of another model.
         """
         for name, parameter in self.parameters.items():
-            found = tensors_by_name.get(f"weight/{name}")
-            if found is None or found.shape != parameter.shape:
-                given = "missing" if found is None else f"of shape {tuple(found.shape)}"
+            stored = tensors_by_name.get(f"weight/{name}")
+            if stored is None or stored.shape != parameter.shape:
+                given = "missing" if stored is None else f"of shape {tuple(stored.shape)}"
                 raise BadFile(
                     f"The checkpoint belongs to another model: {name} is {given}, expected {tuple(parameter.shape)}. "
                     "Resume with the settings the run was started with, or choose another folder with --run."
                 )
         self.updates = updates
-        stored = self.optimizer.state_dict()
+        optimizer_state = self.optimizer.state_dict()
         with torch.no_grad():
             for number, (name, parameter) in enumerate(self.parameters.items()):
                 put(parameter, tensors_by_name[f"weight/{name}"])
@@ -288,9 +296,9 @@ class Learner:
                     for key in ("exp_avg", "exp_avg_sq"):
                         moments[key] = torch.zeros_like(parameter)
                         put(moments[key], tensors_by_name[f"{key}/{name}"])
-                    stored["state"][number] = moments
+                    optimizer_state["state"][number] = moments
         # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
-        self.optimizer.load_state_dict(stored)
+        self.optimizer.load_state_dict(optimizer_state)
         if self.masters is not None:
             self.masters.publish()
         self.sync()

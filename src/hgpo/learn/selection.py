@@ -1,49 +1,52 @@
-"""Which of an iteration's steps are trained on, and with what advantage."""
+"""Which of an iteration's steps are trained on, and with what advantage; needs no torch."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..config.schema import UpdateConfig
-from .batching import TrainRow
+from ..steps.batch import StepBatch
+from ..steps.columns import BoolArray
+
+EQUAL = 1e-9
+"""Rollouts whose returns differ by less earned the same."""
 
 
-def train_rows(
-    steps: Sequence[Mapping[str, Any]], advantages: np.ndarray[Any, Any], settings: UpdateConfig
-) -> tuple[list[TrainRow], int]:
-    """The rows of the update, and how many groups they come from.
+def select(batch: StepBatch, settings: UpdateConfig) -> tuple[StepBatch, int]:
+    """The steps of the update, and how many groups were left out.
 
     Args:
-        steps: one dict per step, as `roll_out` leaves them.
-        advantages: [steps].
+        batch: steps with `response_ids` and the estimator's `advantage`.
         settings: `filter_groups` leaves out groups whose members all earned the same; `normalise_advantages` divides
-            all advantages by their root mean square.
+            all advantages by their root mean square (over all steps of the batch).
     """
-    groups: dict[str, dict[str, float]] = {}
-    for step in steps:
-        members = groups.setdefault(step["task"], {})
-        members[step["trajectory"]] = members.get(step["trajectory"], 0.0) + step["reward"]
-    left_out: set[str] = set()
+    kept = batch.lists("response_ids").lengths > 0
+    left_out = 0
     if settings.filter_groups:
-        left_out = {
-            name for name, members in groups.items() if max(members.values()) - min(members.values()) < 1e-9
-        }
-    scale = 1.0
+        equal, left_out = _equal_returns(batch)
+        kept &= ~equal
     if settings.normalise_advantages:
-        scale = math.sqrt(float(np.mean(np.square(advantages)))) or 1.0
-    rows = [
-        TrainRow(step["prompt_ids"], step["response_ids"], step["logprobs"], float(advantage) / scale)
-        for step, advantage in zip(steps, advantages)
-        if step["task"] not in left_out and step["response_ids"]
-    ]
-    return rows, len(groups) - len(left_out)
+        advantages = batch["advantage"]
+        scale = float(np.sqrt(np.mean(np.square(advantages)))) or 1.0
+        batch = batch.with_columns(advantage=advantages / scale)
+    return (batch if kept.all() else batch.take(kept)), left_out
 
 
-def distinct_share(rows: Sequence[TrainRow]) -> float:
+def _equal_returns(batch: StepBatch) -> tuple[BoolArray, int]:
+    """[steps] whether all members of the step's group earned the same, and the number of such groups."""
+    order = batch.trajectories
+    returns = np.bincount(order.trajectory_ids, batch.rewards[order.order])
+    groups = order.task_ids[order.step == 0]
+    low, high = (np.full(len(batch.encoded("task").values), value) for value in (np.inf, -np.inf))
+    np.minimum.at(low, groups, returns)
+    np.maximum.at(high, groups, returns)
+    present = np.isfinite(high)
+    equal = present & (np.where(present, high, 0.0) - np.where(present, low, 0.0) < EQUAL)
+    return equal[batch.encoded("task").codes], int(equal.sum())
+
+
+def distinct_prompt_share(batch: StepBatch) -> float:
     """Share of the prompt tokens that is left when equal prompts count once: what sharing them could save."""
-    everything = sum(len(row.prompt_ids) for row in rows)
-    return sum(map(len, {tuple(row.prompt_ids) for row in rows})) / max(1, everything)
+    prompts = batch.lists("prompt_ids")
+    distinct = {prompts[row].tobytes() for row in range(len(prompts))}
+    return sum(map(len, distinct)) / max(1, prompts.values.nbytes)

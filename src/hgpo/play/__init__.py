@@ -2,14 +2,17 @@
 
 from ..envs.prompt import Situation
 from .actions import ParsedAction, parse
-from .collect import Collection, Job, Slots, collect
+from .collect import Collection, Job, collect
 from .episode import Episode, Limits, Step, run_episode
 from .memory import Memory, WindowMemory
+from .metrics import episode_metrics
 from .prompts import PromptStyle, style
-from .record import rows
+from .record import record
+from .stage import Environments, Stage
 
 __all__ = [
     "Collection",
+    "Environments",
     "Episode",
     "Job",
     "Limits",
@@ -17,12 +20,13 @@ __all__ = [
     "ParsedAction",
     "PromptStyle",
     "Situation",
-    "Slots",
+    "Stage",
     "Step",
     "WindowMemory",
     "collect",
+    "episode_metrics",
     "parse",
-    "rows",
+    "record",
     "run_episode",
     "style",
 ]

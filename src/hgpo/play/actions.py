@@ -28,11 +28,6 @@ class ParsedAction:
     reason: str = ""
     """Why the outcome is not `ok`, in words."""
 
-    @property
-    def well_formed(self) -> bool:
-        """The reply had the asked form."""
-        return self.outcome != "malformed"
-
 
 def is_admissible(action: str, admissible: Sequence[str]) -> bool:
     """Whether `action` is one of the commands, or fits a template such as `search[...]` among them.

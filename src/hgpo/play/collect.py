@@ -9,13 +9,12 @@ agent's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..envs.contract import TextEnv
+from ..envs.pool import EnvPool
 from ..errors import EnvironmentFailed, HgpoError
 from .episode import Episode, Limits, inline, run_episode
 from .memory import MemoryFactory
@@ -52,47 +51,8 @@ class Collection:
     """What the failures said, first of each kind."""
 
 
-class Slots:
-    """Environments for rent: at most `limit` of them, made when first needed, thrown away when they fail."""
-
-    def __init__(
-        self, make: Callable[[], TextEnv], limit: int, *, blocking: bool, max_reuse: int = 0
-    ) -> None:
-        self.make, self.limit, self.blocking, self.max_reuse = make, max(1, limit), blocking, max_reuse
-        self.idle: list[tuple[TextEnv, int]] = []
-        self.executor = ThreadPoolExecutor(self.limit, "hgpo-env") if blocking else None
-
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Run an environment call, in a thread of its own when environments block."""
-        if self.executor is None:
-            return function()
-        return await asyncio.get_running_loop().run_in_executor(self.executor, function)
-
-    async def take(self) -> tuple[TextEnv, int]:
-        """A free environment and how many episodes it has played."""
-        return self.idle.pop() if self.idle else (await self.call(self.make), 0)
-
-    async def give(self, env: TextEnv, used: int, *, broken: bool) -> None:
-        """Take an environment back; a broken or worn-out one is closed."""
-        if not broken and (not self.max_reuse or used < self.max_reuse):
-            self.idle.append((env, used))
-            return
-        # Closing what is broken may itself fail; there is nothing left to lose in it.
-        with contextlib.suppress(Exception):
-            await self.call(env.close)
-
-    def close(self) -> None:
-        """Close all idle environments."""
-        for env, _ in self.idle:
-            with contextlib.suppress(Exception):
-                env.close()
-        self.idle.clear()
-        if self.executor is not None:
-            self.executor.shutdown(wait=False, cancel_futures=True)
-
-
 @dataclass
-class _Tally:
+class _Counts:
     failures: int = 0
     retries: int = 0
     dropped: set[str] = field(default_factory=set)
@@ -101,7 +61,7 @@ class _Tally:
 
 async def collect(
     jobs: Sequence[Job],
-    slots: Slots,
+    pool: EnvPool,
     policy: Policy,
     memory: MemoryFactory,
     *,
@@ -110,19 +70,19 @@ async def collect(
     attempts: int = 3,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> Collection:
-    """Play all jobs, at most `slots.limit` at a time, and return the episodes of complete groups."""
-    tally, finished = _Tally(), dict[int, Episode]()
-    gate = asyncio.Semaphore(slots.limit)
-    call: Callable[[Callable[[], Any]], Awaitable[Any]] = slots.call if slots.blocking else inline
+    """Play all jobs, at most `pool.limit` at a time, and return the episodes of complete groups."""
+    counts, finished = _Counts(), dict[int, Episode]()
+    gate = asyncio.Semaphore(pool.limit)
+    call: Callable[[Callable[[], Any]], Awaitable[Any]] = pool.call if pool.blocking else inline
 
     async def play(position: int, job: Job) -> None:
         async with gate:
             for attempt in range(attempts):
-                if job.group in tally.dropped:
+                if job.group in counts.dropped:
                     return
                 env, used = None, 0
                 try:
-                    env, used = await _take(slots, job.task)
+                    env, used = await _take(pool, job.task)
                     episode = await run_episode(
                         env,
                         policy,
@@ -137,37 +97,39 @@ async def collect(
                         call=call,
                     )
                 except EnvironmentFailed as error:
-                    tally.failures += 1
-                    tally.causes.setdefault(str(error))
+                    counts.failures += 1
+                    counts.causes.setdefault(str(error))
                     if env is not None:
-                        await slots.give(env, used, broken=True)
+                        await pool.give(env, used, broken=True)
                     if attempt + 1 < attempts:
-                        tally.retries += 1
+                        counts.retries += 1
                     continue
                 except BaseException:
                     # The policy failed or the run was interrupted: the environment is healthy but mid-episode.
                     if env is not None:
-                        await slots.give(env, used + 1, broken=False)
+                        await pool.give(env, used + 1, broken=False)
                     raise
-                await slots.give(env, used + 1, broken=False)
+                await pool.give(env, used + 1, broken=False)
                 finished[position] = episode
                 if on_episode is not None:
                     on_episode(episode)
                 return
-            tally.dropped.add(job.group)
+            counts.dropped.add(job.group)
 
     await _all(play(position, job) for position, job in enumerate(jobs))
     kept = tuple(
         finished[position]
         for position, job in enumerate(jobs)
-        if position in finished and job.group not in tally.dropped
+        if position in finished and job.group not in counts.dropped
     )
-    return Collection(kept, tuple(sorted(tally.dropped)), tally.failures, tally.retries, tuple(tally.causes))
+    return Collection(
+        kept, tuple(sorted(counts.dropped)), counts.failures, counts.retries, tuple(counts.causes)
+    )
 
 
-async def _take(slots: Slots, task: str) -> tuple[TextEnv, int]:
+async def _take(pool: EnvPool, task: str) -> tuple[TextEnv, int]:
     try:
-        return await slots.take()
+        return await pool.take()
     except HgpoError:
         raise
     except Exception as error:

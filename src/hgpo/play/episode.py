@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..envs.contract import TextEnv
@@ -21,7 +21,6 @@ from .policy import Policy, Reply, Request
 from .prompts import PromptStyle, shrink
 
 T = TypeVar("T")
-Call = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ async def run_episode(
                     observation=observation,
                     admissible=admissible,
                     prompt=prompt,
-                    prompt_ids=tuple(ids),
+                    prompt_ids=ids,
                     response=reply.text,
                     response_ids=tuple(reply.response_ids),
                     logprobs=tuple(reply.logprobs),
@@ -201,8 +200,6 @@ async def _fit(
     situation: Situation, style: PromptStyle, policy: Policy, limits: Limits
 ) -> tuple[str, tuple[int, ...], bool]:
     """The prompt and its ids within the token limit, and whether something had to be given up."""
-    if not style.show_admissible:
-        situation = replace(situation, admissible=())
     shortened = False
     while True:
         prompt = style.render(situation)

@@ -1,46 +1,52 @@
-"""Episodes as rows for `StepBatch`: one per step, tokens and log-probabilities untouched."""
+"""Episodes as a `StepBatch`: one row per step, with the very tokens and log-probabilities of the policy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
-from .episode import Episode, Step
+import numpy as np
+
+from ..steps.batch import StepBatch
+from ..steps.columns import Ragged
+from .episode import Episode
 
 
-def rows(episodes: Iterable[Episode], *, inadmissible_is_invalid: bool = False) -> list[dict[str, Any]]:
-    """One dict per step, in episode order.
+def record(episodes: Sequence[Episode], *, inadmissible_is_invalid: bool = False) -> StepBatch:
+    """The steps of all episodes, in episode order.
 
-    `valid` is false for malformed replies and, when asked, for inadmissible actions too.
+    `task` is the episode's group and `trajectory` its name. `valid` is false for malformed replies and, when asked,
+    for inadmissible actions too.
     """
-    return [_row(episode, step, inadmissible_is_invalid) for episode in episodes for step in episode.steps]
-
-
-def _row(episode: Episode, step: Step, strict: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "task": episode.group,
-        "trajectory": episode.name,
-        "step": step.index,
-        "observation": step.observation,
-        "action": step.action,
-        "reward": step.reward,
-        "valid": step.outcome == "ok" or (step.outcome == "inadmissible" and not strict),
-        "prompt": step.prompt,
-        "response": step.response,
-        "done": step.terminated,
-        "success": episode.success,
-        "admissible": list(step.admissible),
-        "truncated": step.truncated,
-        "next_observation": step.next_observation,
-        "outcome": step.outcome,
-        "score": episode.score,
-        "task_id": episode.task,
-        "task_type": episode.kind,
-        "episode_seed": episode.seed,
-        "prompt_ids": list(step.prompt_ids),
-        "response_ids": list(step.response_ids),
-        "logprobs": list(step.logprobs),
+    of = [episode for episode in episodes for _ in episode.steps]
+    steps = [step for episode in episodes for step in episode.steps]
+    invalid = ("malformed", "inadmissible") if inadmissible_is_invalid else ("malformed",)
+    columns: dict[str, Any] = {
+        "task": [episode.group for episode in of],
+        "trajectory": [episode.name for episode in episodes for _ in episode.steps],
+        "step": [step.index for step in steps],
+        "observation": [step.observation for step in steps],
+        "action": [step.action for step in steps],
+        "reward": [step.reward for step in steps],
+        "valid": [step.outcome not in invalid for step in steps],
+        "prompt": [step.prompt for step in steps],
+        "response": [step.response for step in steps],
+        "done": [step.terminated for step in steps],
+        "success": [episode.success for episode in of],
+        "admissible": [step.admissible for step in steps],
+        "truncated": [step.truncated for step in steps],
+        "next_observation": [step.next_observation for step in steps],
+        "outcome": [step.outcome for step in steps],
+        "shortened": [step.shortened for step in steps],
+        "score": [episode.score for episode in of],
+        "task_id": [episode.task for episode in of],
+        "task_type": [episode.kind for episode in of],
+        "episode_seed": [episode.seed for episode in of],
+        "prompt_ids": Ragged.of([step.prompt_ids for step in steps], np.int64),
+        "response_ids": Ragged.of([step.response_ids for step in steps], np.int64),
+        "logprobs": Ragged.of([step.logprobs for step in steps], np.float64),
     }
-    if step.info.get("state_key") is not None:
-        row["state_key"] = step.info["state_key"]
-    return row
+    states = [step.info.get("state_key") for step in steps]
+    if any(state is not None for state in states):
+        columns["state_key"] = states
+    return StepBatch.from_arrays(**columns)

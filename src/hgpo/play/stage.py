@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..envs.contract import TextEnv
+from ..envs.pool import EnvPool
 from ..envs.registry import make
 from ..errors import BadSetting, UnknownName
-from .collect import Collection, Job, Slots, collect
+from .collect import Collection, Job, collect
 from .episode import Episode, Limits
 from .memory import MemoryFactory
 from .policy import Policy
@@ -59,7 +60,7 @@ class Stage:
     ) -> None:
         self.env, self.style, self.limits, self.memory = env, style, limits, memory
         self._task_source: TextEnv | None = None
-        self._slots: Slots | None = None
+        self._pool: EnvPool | None = None
 
     @property
     def blocking(self) -> bool:
@@ -95,23 +96,23 @@ class Stage:
     ) -> Collection:
         """Play all jobs and wait for them; `max_steps` is a longest episode other than the stage's."""
         wanted = self.env.workers or (8 if self.blocking else len(jobs))
-        if self._slots is None or (not self.blocking and self._slots.limit < wanted):
+        if self._pool is None or (not self.blocking and self._pool.limit < wanted):
             self.close()
-            self._slots = Slots(self.env.start, wanted, blocking=self.blocking, max_reuse=self.env.max_reuse)
-        return asyncio.run(self.collect(policy, jobs, self._slots, on_episode, max_steps))
+            self._pool = EnvPool(self.env.start, wanted, blocking=self.blocking, max_reuse=self.env.max_reuse)
+        return asyncio.run(self.collect(policy, jobs, self._pool, on_episode, max_steps))
 
     async def collect(
         self,
         policy: Policy,
         jobs: Sequence[Job],
-        slots: Slots,
+        pool: EnvPool,
         on_episode: Callable[[Episode], None] | None = None,
         max_steps: int = 0,
     ) -> Collection:
-        """`play` for callers with an event loop and environments (`slots`) of their own."""
+        """`play` for callers with an event loop and environments of their own (`pool`)."""
         return await collect(
             jobs,
-            slots,
+            pool,
             policy,
             self.memory,
             style=self.style,
@@ -122,6 +123,6 @@ class Stage:
 
     def close(self) -> None:
         """Close all environments."""
-        if self._slots is not None:
-            self._slots.close()
-            self._slots = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Mapping
 
 import numpy as np
 
-from ..learn.batching import TrainRow
-from ..learn.selection import distinct_share
-from ..play import Episode
+from ..learn.selection import distinct_prompt_share
 from ..policies.hf.policy import Counters
-from .phases import Phases
+from ..steps.batch import StepBatch
+from ..steps.columns import FloatArray
+
+
+class Phases:
+    """A stopwatch: `end("rollout")` books the time since the last phase ended under that name."""
+
+    def __init__(self) -> None:
+        self.began = self.last = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def end(self, name: str) -> None:
+        """The phase `name` is over."""
+        now = time.monotonic()
+        self.seconds[name] = now - self.last
+        self.last = now
+
+    @property
+    def total(self) -> float:
+        """From the start to the end of the last phase."""
+        return self.last - self.began
+
+    def metrics(self) -> dict[str, float]:
+        """`seconds` and `seconds/<phase>`."""
+        return {
+            "seconds": self.total,
+            **{f"seconds/{name}": value for name, value in self.seconds.items()},
+        }
 
 
 def iteration_measures(
     played: Mapping[str, float],
     sampled: Counters,
-    advantages: np.ndarray[Any, Any],
-    rows: Sequence[TrainRow],
+    advantages: FloatArray,
+    trained: StepBatch,
     losses: Mapping[str, float],
     phases: Phases,
 ) -> dict[str, float]:
@@ -28,7 +53,7 @@ def iteration_measures(
         played: metrics of the rollout.
         sampled: what generation did.
         advantages: [steps].
-        rows: what the update was given.
+        trained: the steps of the update.
         losses: metrics of the update; empty when there was none.
         phases: its time.
     """
@@ -37,7 +62,7 @@ def iteration_measures(
         **phases.metrics(),
         "seconds/generate": sampled.seconds,
         "tokens_per_second": tokens / max(1e-9, phases.total - phases.seconds["eval"]),
-        "train/distinct_prompt_share": distinct_share(rows),
+        "train/distinct_prompt_share": distinct_prompt_share(trained),
         "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, phases.seconds["update"]),
         "rollout/padding_share": sampled.padded_tokens
         / max(1, sampled.padded_tokens + sampled.prompt_tokens),
@@ -45,14 +70,3 @@ def iteration_measures(
         "advantage/std": float(np.std(advantages)),
         "advantage/zero_share": float(np.mean(advantages == 0)),
     }
-
-
-def panel_measures(split: str, episodes: Sequence[Episode]) -> dict[str, float]:
-    """Means over one pass of a panel, named by its split."""
-    values: dict[str, list[float]] = {
-        "success": [float(one.success) for one in episodes],
-        "return": [one.reward for one in episodes],
-        "score": [one.score for one in episodes],
-        "steps": [len(one.steps) for one in episodes],
-    }
-    return {f"eval/{split}/{name}": float(np.mean(found)) for name, found in values.items()}

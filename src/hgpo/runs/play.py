@@ -12,6 +12,7 @@ import numpy as np
 from ..config.schema import EvalConfig
 from ..errors import BadEnv, EnvironmentFailed
 from ..play import Episode, Job
+from ..play.metrics import panel_metrics
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive
@@ -40,8 +41,7 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """The result as JSON: success overall, by seed and by type, with deviation and 95% interval."""
         table = self.success_table
-        scores = np.array([[one.score for one in row] for row in self.episodes])
-        lengths = np.array([[len(one.steps) for one in row] for row in self.episodes])
+        metrics = panel_metrics([episode for row in self.episodes for episode in row])
         by_seed = table.mean(axis=1)
         low, high = over_tasks(table)
         kinds: dict[str, list[int]] = {}
@@ -60,8 +60,8 @@ class Evaluation:
                 }
                 for kind, places in sorted(kinds.items())
             },
-            "score": float(scores.mean()),
-            "steps": float(lengths.mean()),
+            "score": metrics["score"],
+            "steps": metrics["steps"],
             "episodes": int(table.size),
             "environment_failures": self.failures,
             "seconds": self.seconds,

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..config.schema import Config
 from ..learn.distributed import Processes
+from ..play.metrics import panel_metrics
 from ..play.stage import Stage
 from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
-from .measures import panel_measures
 from .panels import Panel
 from .play import run_panel
 from .stopping import Stop, StoppablePolicy
@@ -52,7 +52,7 @@ class Player:
             for split, panel in panels.items():
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
-                found = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
-                values |= panel_measures(split, found.episodes[0])
-        told: dict[str, float] = self.processes.gather(values)[0]
-        return told
+                result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
+                measured = panel_metrics(result.episodes[0])
+                values |= {f"eval/{split}/{name}": value for name, value in measured.items()}
+        return self.processes.gather(values)[0]

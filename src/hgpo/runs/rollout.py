@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ..config.schema import Config
 from ..errors import EnvironmentFailed
-from ..learn.distributed import Processes
-from ..play import Episode, Job, rows
+from ..play import Episode, Job, episode_metrics, record
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive, generator
+from ..steps.batch import StepBatch
+
+T = TypeVar("T")
+
+
+class Peers(Protocol):
+    """The processes of a run, as `learn.distributed.Processes` offers them."""
+
+    size: int
+    rank: int
+
+    def gather(self, value: T) -> list[T]:
+        """A value from every process, in rank order, at every process."""
+        ...
 
 
 def draw_tasks(tasks: Sequence[str], cursor: int, count: int, seed: int) -> list[tuple[str, str]]:
@@ -39,16 +52,28 @@ def draw_tasks(tasks: Sequence[str], cursor: int, count: int, seed: int) -> list
 class Rollout:
     """The steps of one iteration, all processes together."""
 
-    rows: list[dict[str, Any]]
-    """One dict per step, ready for `StepBatch.from_rows`."""
+    batch: StepBatch
+    """Group by group in the order of the draw, whichever process played them."""
     metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one process played."""
+
+    batch: StepBatch | None
+    """None when every group was lost."""
+    dropped: int
+    failures: int
+    retries: int
+    causes: tuple[str, ...]
 
 
 def roll_out(
     stage: Stage,
     policy: Policy,
     config: Config,
-    processes: Processes,
+    processes: Peers,
     tasks: Sequence[str],
     cursor: int,
     iteration: int,
@@ -73,57 +98,36 @@ def roll_out(
         if place % processes.size == processes.rank
         for index in range(config.rollout.group_size)
     ]
-    found = stage.play(policy, jobs, on_episode)
-    report = {
-        "episodes": [
-            [
-                float(one.success),
-                one.reward,
-                len(one.steps),
-                one.score,
-                sum(step.outcome == "malformed" for step in one.steps),
-                sum(step.outcome == "inadmissible" for step in one.steps),
-                sum(step.shortened for step in one.steps),
-                sum(len(step.response_ids) for step in one.steps),
-                sum(len(step.prompt_ids) for step in one.steps),
-            ]
-            for one in found.episodes
-        ],
-        "rows": rows(found.episodes, inadmissible_is_invalid=config.agent.inadmissible_is_invalid),
-        "dropped": len(found.dropped),
-        "failures": found.failures,
-        "retries": found.retries,
-        "causes": list(found.causes),
-    }
-    parts = processes.gather(report)
-    every = np.array([one for part in parts for one in part["episodes"]], dtype=float).reshape(-1, 9)
-    if not len(every):
-        causes = [cause for part in parts for cause in part["causes"]]
+    played = stage.play(policy, jobs, on_episode)
+    strict = config.agent.inadmissible_is_invalid
+    batch = record(played.episodes, inadmissible_is_invalid=strict) if played.episodes else None
+    shares = processes.gather(
+        _Share(batch, len(played.dropped), played.failures, played.retries, played.causes)
+    )
+    batches = [share.batch for share in shares if share.batch is not None]
+    if not batches:
+        causes = [cause for share in shares for cause in share.causes]
         raise EnvironmentFailed(
             f"All {len(drawn)} groups of iteration {iteration} were lost to failing environments. "
             f"{causes[0] if causes else ''}"
         )
-    steps = every[:, 2].sum()
+    joined = join(batches, [group for group, _ in drawn])
     metrics = {
-        "success": float(every[:, 0].mean()),
-        "return": float(every[:, 1].mean()),
-        "score": float(every[:, 3].mean()),
-        "episodes": float(len(every)),
-        "steps": float(steps),
-        "episode_length": float(every[:, 2].mean()),
-        "malformed_share": float(every[:, 4].sum() / steps),
-        "inadmissible_share": float(every[:, 5].sum() / steps),
-        "shortened_share": float(every[:, 6].sum() / steps),
-        "response_tokens": float(every[:, 7].sum()),
-        "prompt_tokens": float(every[:, 8].sum()),
-        "groups": float(len(drawn) - sum(part["dropped"] for part in parts)),
-        "dropped_groups": float(sum(part["dropped"] for part in parts)),
-        "environment_failures": float(sum(part["failures"] for part in parts)),
-        "episode_retries": float(sum(part["retries"] for part in parts)),
+        **episode_metrics(joined),
+        "dropped_groups": float(sum(share.dropped for share in shares)),
+        "environment_failures": float(sum(share.failures for share in shares)),
+        "episode_retries": float(sum(share.retries for share in shares)),
     }
-    gathered = [row for part in parts for row in part["rows"]]
-    if processes.size > 1:
-        # The same order as one process would have played them in.
-        place = {group: number for number, (group, _) in enumerate(drawn)}
-        gathered.sort(key=lambda row: place[row["task"]])
-    return Rollout(gathered, metrics)
+    return Rollout(joined, metrics)
+
+
+def join(batches: Sequence[StepBatch], groups: Sequence[str]) -> StepBatch:
+    """The steps of several processes in the order in which one process would have played the groups."""
+    if len(batches) == 1:
+        return batches[0]
+    parts: dict[str, StepBatch] = {}
+    for batch in batches:
+        group = batch.encoded("task")
+        for code, name in enumerate(group.values):
+            parts[name] = batch.take(group.codes == code)
+    return StepBatch.concatenate([parts[name] for name in groups if name in parts])

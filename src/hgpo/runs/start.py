@@ -14,7 +14,7 @@ from ..config.load import as_dict
 from ..config.schema import Config
 from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
-from ..learn.clone import Demonstrations, as_rows, clone, demonstrate
+from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
 from ..learn.kernels import quicken
 from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
 from ..models.tokenizer import make_tokenizer
@@ -53,9 +53,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
     quicken(model, device)
-    rows = as_rows(demonstrations.steps, tokenizer)
+    steps = tokenised(demonstrations.steps, tokenizer)
     loss = 0.0
-    for number, total, latest in clone(model, rows, config, tokenizer.eos_token_id, device):
+    for number, total, latest in clone(model, steps, config, tokenizer.eos_token_id, device):
         loss = latest if math.isfinite(latest) else loss
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
@@ -74,7 +74,8 @@ def _begin(
         if config.model.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         return model, tokenizer
-    texts = [f"{step.prompt} {step.reply}" for step in demonstrations.steps]
+    steps = demonstrations.steps
+    texts = [f"{prompt} {reply}" for prompt, reply in zip(steps["prompt"], steps["response"])]
     tokenizer = make_tokenizer(
         [*texts, *wander(stage, config)], config.model.tokenizer, config.model.vocabulary
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +11,32 @@ import numpy as np
 
 from ..seeds import generator
 
-# Two-sided 95% quantiles of Student's t for 1..30 degrees of freedom.
-_T95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 
-
+@functools.cache
 def t95(degrees: int) -> float:
-    """The 95% quantile of Student's t; 1.96 beyond 30 degrees of freedom."""
-    return _T95[degrees - 1] if 1 <= degrees <= len(_T95) else 1.96
+    """The two-sided 95% point of Student's t, from 1 degree of freedom.
+
+    >>> round(t95(1), 4), round(t95(10), 4), round(t95(1000), 4)
+    (12.7062, 2.2281, 1.9623)
+    """
+    low, high = 0.0, 13.0
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _central(middle, degrees) < 0.95 else (low, middle)
+    return high
+
+
+def _central(t: float, degrees: int) -> float:
+    """Probability that Student's t lies between -t and t: the finite series for whole degrees of freedom."""
+    angle = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = degrees % 2
+    term = cosine if odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for number in range(2 + odd, degrees - 1, 2):
+        term *= cosine * cosine * (number - 1) / number
+        total += term
+    return (angle + sine * total) * 2 / math.pi if odd else sine * total
 
 
 def over_runs(values: Sequence[float]) -> dict[str, float]:

@@ -20,18 +20,16 @@ from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
-from ..estimators.penalty import MUCH, penalty_share
+from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
-from ..learn.selection import train_rows
+from ..learn.selection import select
 from ..models.load import check_source, load_model, pick_device, save_model
 from ..policies.hf.memory import memory_explained
-from ..steps.batch import StepBatch
 from .folder import Description, RunFolder, TrainState
-from .measures import iteration_measures
+from .measures import Phases, iteration_measures
 from .panels import Panel
-from .phases import Phases
 from .play import make_panels
 from .player import Player
 from .reporting import finish
@@ -216,30 +214,31 @@ class _Run:
             total = config.rollout.tasks * config.rollout.group_size // self.processes.size
             self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
 
-        found = roll_out(self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played)
+        rollout = roll_out(
+            self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played
+        )
         phases.end("rollout")
-        batch = StepBatch.from_rows(found.rows)
-        computed = compute(batch, config.estimator.name, self.estimator)
-        result = arrange(batch, computed)
-        rows, kept = train_rows(found.rows, result.advantages, config.update)
+        computed = compute(rollout.batch, config.estimator.name, self.estimator)
+        result = arrange(rollout.batch, computed)
+        batch = rollout.batch.with_columns(
+            advantage=result.advantages, iteration=np.full(len(rollout.batch), number)
+        )
+        trained, filtered_groups = select(batch, config.update)
         phases.end("estimate")
-        self.screen.now(f"iteration {number}: updating on {len(rows)} steps")
+        self.screen.now(f"iteration {number}: updating on {len(trained)} steps")
         losses: dict[str, float] = {}
-        if rows:
+        if len(trained):
             try:
-                losses = self.learner.update(rows, config.seed * 1_000_003 + number)
+                losses = self.learner.update(trained, config.seed * 1_000_003 + number)
             except NotFinite as error:
                 if not self.processes.first:
                     raise
-                path = self.folder.write_not_finite(batch.with_columns(advantage=result.advantages))
+                path = self.folder.write_not_finite(batch)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
             self.player.refresh()
         phases.end("update")
         if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
-            self.folder.write_rollouts(
-                batch.with_columns(advantage=result.advantages, iteration=np.full(len(batch), number)),
-                number,
-            )
+            self.folder.write_rollouts(batch, number)
         state = replace(
             state, iteration=number, cursor=state.cursor + config.rollout.tasks, updates=self.learner.updates
         )
@@ -250,10 +249,12 @@ class _Run:
         state = replace(state, seconds=self.before + time.monotonic() - self.began)
         row = {
             "iteration": number,
-            **found.metrics,
-            **iteration_measures(found.metrics, policy.counters, result.advantages, rows, losses, phases),
+            **rollout.metrics,
+            **iteration_measures(
+                rollout.metrics, policy.counters, result.advantages, trained, losses, phases
+            ),
             "advantage/penalty_share": self._penalty(computed, number),
-            "filtered_groups": found.metrics["groups"] - kept,
+            "filtered_groups": float(filtered_groups),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
             **evaluated,
@@ -262,8 +263,8 @@ class _Run:
 
     def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""
-        share = penalty_share(self.config.estimator.name, computed)
-        if share > MUCH and not self.warned:
+        share = penalty_share(computed)
+        if share > HIGH_PENALTY_SHARE and not self.warned:
             self.warned = True
             self.screen.say(
                 f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "

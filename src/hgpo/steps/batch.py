@@ -10,6 +10,7 @@
 | `action` | what the agent did (optional) |
 | `valid` | whether the action was well formed (optional, true) |
 | `state_key`, `prompt`, `response`, `done`, `success`, `admissible` | optional, see the documentation |
+| `prompt_ids`, `response_ids`, `logprobs` | token ids and log-probabilities of the step, lists (optional) |
 | `padding` | rows to leave out of everything (optional, false) |
 
 Any other column is kept as it is.
@@ -27,9 +28,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadSteps
-from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, object_array
+from .columns import (
+    BoolArray,
+    Categorical,
+    Column,
+    Encoder,
+    FloatArray,
+    IntArray,
+    Ragged,
+    concatenate,
+    object_array,
+)
 from .order import Trajectories, locate
-from .values import FLAGS, TEXT, convert, convert_plain, defaults, encode, encode_into
+from .values import FLAGS, TEXT, convert, convert_plain, defaults, encode, encode_into, lists
 
 REQUIRED = ("task", "trajectory", "step", "observation", "reward")
 CHUNK = 65_536
@@ -76,6 +87,22 @@ class StepBatch:
         return _checked({name: convert(name, values) for name, values in columns.items()})
 
     @classmethod
+    def concatenate(cls, batches: Sequence[StepBatch]) -> StepBatch:
+        """One batch after another; a column that only some have holds its default in the others."""
+        names = dict.fromkeys(name for batch in batches for name in batch.column_names)
+        return _checked(
+            {
+                name: concatenate(
+                    [
+                        b._columns[name] if name in b else convert(name, defaults(name, len(b)))
+                        for b in batches
+                    ]
+                )
+                for name in names
+            }
+        )
+
+    @classmethod
     def read(cls, path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> StepBatch:
         """Read a `.jsonl`, `.jsonl.gz` or `.parquet` file; `columns` maps names in the file to ours."""
         from .files import read
@@ -99,7 +126,7 @@ class StepBatch:
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         """The plain values of a column [steps]."""
         column = self.column(name)
-        return column.decode() if isinstance(column, Categorical) else column
+        return column if isinstance(column, np.ndarray) else column.decode()
 
     def __repr__(self) -> str:
         return f"StepBatch({len(self)} steps, columns: {', '.join(self.column_names)})"
@@ -121,6 +148,11 @@ class StepBatch:
             column = self.column(name)
             self._encoded[name] = column if isinstance(column, Categorical) else encode(name, column)
         return self._encoded[name]
+
+    def lists(self, name: str) -> Ragged:
+        """A column of lists of numbers (`prompt_ids`, `response_ids`, `logprobs`), stored end to end."""
+        column = self.column(name)
+        return column if isinstance(column, Ragged) else lists(name, self[name])
 
     @property
     def rewards(self) -> FloatArray:
@@ -146,7 +178,7 @@ class StepBatch:
     def take(self, rows: IntArray | BoolArray) -> StepBatch:
         """The rows with the given numbers, in that order, or those where a mask is true."""
         return StepBatch(
-            {n: c.take(rows) if isinstance(c, Categorical) else c[rows] for n, c in self._columns.items()}
+            {n: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for n, c in self._columns.items()}
         )
 
     def with_columns(self, **columns: Any) -> StepBatch:
@@ -157,7 +189,7 @@ class StepBatch:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The steps as dicts of plain Python values, one at a time."""
-        columns = {n: c.decode() if isinstance(c, Categorical) else c for n, c in self._columns.items()}
+        columns = {name: self[name] for name in self._columns}
         for start in range(0, len(self), CHUNK):
             lists = [column[start : start + CHUNK].tolist() for column in columns.values()]
             for values in zip(*lists):

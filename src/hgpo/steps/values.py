@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadSteps
-from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, object_array
+from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArray, Ragged, object_array
 
 TEXT = ("task", "trajectory", "observation")
 """Columns of which each distinct value is kept once."""
@@ -23,7 +23,7 @@ def defaults(name: str, count: int) -> np.ndarray[Any, Any]:
 
 def convert(name: str, values: Any) -> Column:
     """A whole column, checked."""
-    if isinstance(values, Categorical):
+    if isinstance(values, Categorical | Ragged):
         return values
     return encode(name, values) if name in TEXT else convert_plain(name, values, 0)
 
@@ -51,6 +51,18 @@ def encode_into(encoder: Encoder, name: str, values: Sequence[Any], first_row: i
                     f"text, a number or a tuple. Turn it into text (for an image: a digest of its bytes) first."
                 ) from None
         raise
+
+
+def lists(name: str, values: Any) -> Ragged:
+    """A whole column of lists of numbers, end to end."""
+    try:
+        return Ragged.of(values, np.float64 if name == "logprobs" else np.int64)
+    except (TypeError, ValueError):
+        row = _first(values, lambda v: isinstance(v, (list, tuple, np.ndarray)))
+        raise BadSteps(
+            f"The column {name!r} holds {values[row]!r} in row {row}; expected a list of "
+            f"{'numbers' if name == 'logprobs' else 'whole numbers'} in every row."
+        ) from None
 
 
 def convert_plain(name: str, values: Any, first_row: int) -> np.ndarray[Any, Any]:

@@ -19,6 +19,7 @@ from ..config import estimator_settings
 from ..config.schema import Config
 from ..errors import BadSetting, BadSteps
 from ..estimators.estimate import Estimate, estimate
+from ..play import episode_metrics
 from ..steps.batch import StepBatch
 from .names import ESTIMATOR
 
@@ -53,47 +54,23 @@ def advantages(records: Sequence[Record | None], config: Config) -> Advantages:
     if not steps:
         raise BadSteps("verl's batch has no row with a record of ours; is agent.default_agent_loop=hgpo set?")
     batch = StepBatch.from_rows(steps)
-    found = estimate(batch, config.estimator.name, **estimator_settings(config))
+    result = estimate(batch, config.estimator.name, **estimator_settings(config))
     scale = 1.0
     if config.update.normalise_advantages:
-        scale = float(np.sqrt(np.mean(np.square(found.advantages)))) or 1.0
+        scale = float(np.sqrt(np.mean(np.square(result.advantages)))) or 1.0
     values = np.zeros(len(records))
-    values[places] = found.advantages / scale
-    metrics = {**episode_metrics(steps), **{f"estimator/{k}": v for k, v in found.metrics.items()}}
+    values[places] = result.advantages / scale
+    metrics = {**episode_metrics(batch), **{f"estimator/{k}": v for k, v in result.metrics.items()}}
     metrics |= {
-        "advantage/mean": float(np.mean(found.advantages)),
-        "advantage/std": float(np.std(found.advantages)),
-        "advantage/zero_share": float(np.mean(found.advantages == 0)),
+        "advantage/mean": float(np.mean(result.advantages)),
+        "advantage/std": float(np.std(result.advantages)),
+        "advantage/zero_share": float(np.mean(result.advantages == 0)),
         "padding_rows": float(len(records) - len(steps)),
+        # Failures of episodes that were played again; groups that were lost are counted by the buffer.
+        "episode_retries": float(np.sum(batch["environment_failures"][batch["step"] == 0])),
     }
     finite = {f"{PREFIX}{key}": float(value) for key, value in metrics.items() if np.isfinite(value)}
-    return Advantages(values, places, batch, found, finite)
-
-
-def episode_metrics(steps: Sequence[Record]) -> dict[str, float]:
-    """What the episodes were like; every episode counts once, however long it is."""
-    episodes: dict[str, list[Record]] = {}
-    for step in steps:
-        episodes.setdefault(str(step["trajectory"]), []).append(step)
-    every = list(episodes.values())
-
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean(values))
-
-    return {
-        "success": mean([float(one[0]["success"]) for one in every]),
-        "return": mean([sum(float(step["reward"]) for step in one) for one in every]),
-        "score": mean([float(one[0]["score"]) for one in every]),
-        "episodes": float(len(every)),
-        "steps": float(len(steps)),
-        "groups": float(len({str(step["task"]) for step in steps})),
-        "episode_length": mean([float(len(one)) for one in every]),
-        "malformed_share": mean([float(step["outcome"] == "malformed") for step in steps]),
-        "inadmissible_share": mean([float(step["outcome"] == "inadmissible") for step in steps]),
-        "shortened_share": mean([float(step["shortened"]) for step in steps]),
-        # Failures of episodes that were played again; groups that were lost are counted by the buffer.
-        "episode_retries": float(sum(float(one[0]["environment_failures"]) for one in every)),
-    }
+    return Advantages(values, places, batch, result, finite)
 
 
 _ready: ContextVar[np.ndarray[Any, Any] | None] = ContextVar("hgpo_advantages", default=None)

@@ -15,7 +15,8 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutp
 
 from ..config.schema import Config
 from ..errors import BadSetting, EnvironmentFailed
-from ..play import Episode, Job, rows
+from ..play import Episode, Job, record
+from ..play.metrics import panel_metrics
 from ..seeds import derive
 from .names import AGENT, CPU_ROLLOUT
 from .play import worker_stage
@@ -104,11 +105,11 @@ def outputs(
     episode: Episode, policy: ServerPolicy, config: Config, failures: int, end_id: int
 ) -> list[AgentLoopOutput]:
     """The steps of an episode as verl wants them; only the last one carries the episode's return."""
-    records = rows([episode], inadmissible_is_invalid=config.agent.inadmissible_is_invalid)
+    batch = record([episode], inadmissible_is_invalid=config.agent.inadmissible_is_invalid)
     result = []
-    for step, record in zip(episode.steps, records):
-        record = {key: value for key, value in record.items() if key not in TOKENS}
-        record |= {"shortened": step.shortened, "environment_failures": failures}
+    for step, row in zip(episode.steps, batch.rows()):
+        ours = {name: value for name, value in row.items() if name not in TOKENS}
+        ours["environment_failures"] = failures
         # verl cannot hold a reply of no tokens; an end token that is masked out trains nothing.
         ids = list(step.response_ids) or [end_id]
         mask = [1 if step.response_ids else 0] * len(ids)
@@ -120,16 +121,12 @@ def outputs(
                 response_logprobs=(list(step.logprobs) or [0.0] * len(ids)) if _logged(episode) else None,
                 num_turns=2 * (step.index + 1),
                 metrics={},
-                extra_fields={**policy.fields.get(step.index, {}), RECORD: record},
+                extra_fields={**policy.fields.get(step.index, {}), RECORD: ours},
             )
         )
     # verl copies the last output's score and information to all others.
     result[-1].reward_score = episode.reward
-    result[-1].extra_fields["reward_extra_info"] = {
-        "success": float(episode.success),
-        "score": float(episode.score),
-        "steps": float(len(episode.steps)),
-    }
+    result[-1].extra_fields["reward_extra_info"] = panel_metrics([episode])
     return result
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from ..config.schema import Config
 from ..config.stage import open_stage
+from ..envs.pool import EnvPool
 from ..envs.registry import BUILT_IN
 from ..errors import EnvironmentFailed
-from ..play import Collection, Job, Slots
+from ..play import Collection, Job
 from ..play.policy import Policy
 from ..policies.encoding import Encoder
 from .settings import read
@@ -32,8 +33,8 @@ def isolated(config: Config) -> Config:
     return replace(config, env=replace(config.env, execution="process"))
 
 
-class TimedSlots(Slots):
-    """Slots whose calls give up after a time, for environments in threads (processes have their own limit)."""
+class TimedPool(EnvPool):
+    """A pool whose calls give up after a time, for environments in threads (processes have their own limit)."""
 
     def __init__(self, make: Callable[[], Any], limit: int, *, max_reuse: int, timeout: float | None) -> None:
         super().__init__(make, limit, blocking=True, max_reuse=max_reuse)
@@ -59,7 +60,7 @@ class WorkerStage:
         limit = PROCESSES if self.stage.blocking else THREADS
         if env.workers:
             limit = math.ceil(env.workers / workers)
-        self.slots = TimedSlots(
+        self.pool = TimedPool(
             env.start,
             limit,
             max_reuse=env.max_reuse,
@@ -73,7 +74,7 @@ class WorkerStage:
     async def rollout(self, policy: Policy, job: Job, max_steps: int = 0) -> Collection:
         """Play one job, as `Stage.play` would; how often its environment failed is in the result."""
         async with self.gate:
-            return await self.stage.collect(policy, [job], self.slots, max_steps=max_steps)
+            return await self.stage.collect(policy, [job], self.pool, max_steps=max_steps)
 
     def encoder(self, tokenizer: Any) -> Encoder:
         """The encoder of the worker's tokenizer: its chat template is rendered once, not once per rollout."""

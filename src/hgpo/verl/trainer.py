@@ -21,6 +21,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ..errors import BadSetting
+from ..play.metrics import PANEL
 from ..runs.folder import RunFolder
 from .advantage import PREFIX, Advantages, advantages, handed_over
 from .loop import RECORD
@@ -90,11 +91,11 @@ class HgpoTrainer:
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         keys, tags = list(batch.keys), list(batch.tags)
         data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
-        found = advantages(_records(list(data["extra_fields"]), tags), self.hgpo)
-        metrics |= found.metrics
-        with handed_over(found.values):
+        ours = advantages(_records(list(data["extra_fields"]), tags), self.hgpo)
+        metrics |= ours.metrics
+        with handed_over(ours.values):
             result = super()._compute_advantage(batch, metrics)  # type: ignore[misc]
-        self._keep(found, keys, batch.partition_id)
+        self._keep(ours, keys, batch.partition_id)
         return result
 
     # What is written beside verl's own files
@@ -162,14 +163,13 @@ def _records(fields: list[Any], tags: list[dict[str, Any]]) -> list[Any]:
 
 def _evaluated(metrics: dict[str, Any]) -> dict[str, Any]:
     """verl's validation metrics `val-aux/ENV:SPLIT/success/mean@1` under the local trainer's names."""
-    names = {"success": "success", "reward": "return", "score": "score", "steps": "steps"}
     result = {}
     for key, value in metrics.items():
         parts = key.split("/")
         if parts[0] in ("val-core", "val-aux") and len(parts) == 4 and parts[3].startswith("mean@"):
             split = parts[1].rpartition(":")[2]
-            if parts[2] in names:
-                result[f"eval/{split}/{names[parts[2]]}"] = value
+            if parts[2] in PANEL:
+                result[f"eval/{split}/{parts[2]}"] = value
     return result
 
 

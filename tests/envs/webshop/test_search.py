@@ -13,9 +13,14 @@ import pytest
 from hgpo.envs.webshop import index as module
 from hgpo.envs.webshop.analysis import analyse
 from hgpo.envs.webshop.catalogue import Catalogue
-from hgpo.envs.webshop.index import LENGTHS, shorten
+from hgpo.envs.webshop.index import LENGTHS, length_code
 from hgpo.envs.webshop.product import Product
 from hgpo.errors import BadQuery, BadSetting
+
+
+def shorten(length: int) -> int:
+    """A document length as it comes back from one byte."""
+    return int(LENGTHS[length_code(np.array([length]))[0]])
 
 
 def product(asin: str, title: str) -> Product:

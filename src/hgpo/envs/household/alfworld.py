@@ -128,6 +128,9 @@ class GameSet:
 class AlfworldEnv(HouseEnv):
     """Official games in the native engine: the same texts, admissible commands and wins."""
 
+    world_version: int = 1
+    """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
     def __init__(
         self,
         data: str | os.PathLike[str] | None = None,
@@ -149,7 +152,7 @@ class AlfworldEnv(HouseEnv):
         return self.set.tasks(split)
 
     def house(self, task: str) -> House:
-        """The house of a game; kept while any environment of the process uses it or did so lately."""
+        """The house of a game; kept while any environment of the process uses it or used it recently."""
         games = self.set.games
         house = games.houses.get(task)
         if house is None:

@@ -54,7 +54,7 @@ class Game:
 
 
 class HouseCache:
-    """The houses used lately, shared by all environments of a process."""
+    """The houses used recently, shared by all environments of a process."""
 
     def __init__(self, size: int = 1024) -> None:
         self.size = size
@@ -193,13 +193,13 @@ _ID = re.compile(rb'"(split|name|trial)": ?"([^"\\]+)"')
 
 
 def _row_id(line: bytes) -> str:
-    found = dict(_ID.findall(line, 0, 1000))
-    if len(found) != 3:
+    parts = dict(_ID.findall(line, 0, 1000))
+    if len(parts) != 3:
         row = json.loads(line)
         return f"{row['split']}/{row['name']}/{row['trial']}"
     if not line.rstrip().endswith(b"}"):
         raise ValueError("the row is cut short")
-    return b"/".join((found[b"split"], found[b"name"], found[b"trial"])).decode()
+    return b"/".join((parts[b"split"], parts[b"name"], parts[b"trial"])).decode()
 
 
 def _is_xz(path: Path) -> bool:
@@ -234,12 +234,12 @@ class FolderGames(Games):
         if folder not in self.folders():
             raise self._no_split(folder)
         if folder not in self._by_folder:
-            found = []
+            tasks = []
             for file in (self.root / folder).glob("*/*/game.tw-pddl"):
                 task = f"{folder}/{file.parent.parent.name}/{file.parent.name}"
                 if "movable" not in task and "Sliced" not in task and _listed(file):
-                    found.append(task)
-            self._by_folder[folder] = sorted(found)
+                    tasks.append(task)
+            self._by_folder[folder] = sorted(tasks)
         if not self._by_folder[folder]:
             raise self._no_split(folder)
         return self._by_folder[folder]

@@ -16,8 +16,8 @@ from typing import Any
 from ...errors import MissingExtra, ResetNeeded
 from ..contract import Observation, Transition
 from ..supervised import SupervisedEnv
-from .alfworld import GameSet
-from .episode import Outcome
+from .alfworld import AlfworldEnv, GameSet
+from .episode import EpisodeRules
 from .expert import HouseholdExpert
 
 
@@ -48,6 +48,9 @@ def supervised(
 class OfficialGames(SupervisedEnv):
     """The official engine in its worker; the expert stays in this process."""
 
+    world_version: int = AlfworldEnv.world_version
+    """The native engine's: both give the same answers."""
+
     def expert(self) -> HouseholdExpert:
         """A fresh expert."""
         return HouseholdExpert()
@@ -72,7 +75,7 @@ class OfficialEnv:
     ) -> None:
         _need_packages()
         self.set = GameSet(data, task_types)
-        self.outcome = Outcome(max_steps, win_reward)
+        self.rules = EpisodeRules(max_steps, win_reward)
         self.engine: Any = None
 
     @property
@@ -101,7 +104,7 @@ class OfficialEnv:
                 {"pddl_domain": game.domain, "grammar": game.grammar, "pddl_problem": game.problem}
             )
             state = self.engine.reset()
-        self.outcome.begin(bool(state["won"]))
+        self.rules.begin(bool(state["won"]))
         info = {"task": task, "task_type": task.split("/")[1].split("-")[0], "goal": game.task}
         return Observation(state.feedback, list(state["admissible_commands"]), info)
 
@@ -111,7 +114,7 @@ class OfficialEnv:
             raise ResetNeeded(type(self).__name__)
         with _own_arguments():
             state, _, _ = self.engine.step(action)
-        return self.outcome.after(state.feedback, list(state["admissible_commands"]), bool(state["won"]))
+        return self.rules.after(state.feedback, list(state["admissible_commands"]), bool(state["won"]))
 
     def close(self) -> None:
         """Let the engine go."""

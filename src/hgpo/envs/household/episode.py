@@ -9,10 +9,10 @@ from ...errors import BadSetting, ResetNeeded
 from ..contract import Observation, Transition
 from .expert import HouseholdExpert
 from .house import House
-from .world import World
+from .simulation import Simulation
 
 
-class Outcome:
+class EpisodeRules:
     """Turns what a household game says into transitions: the reward, the end, the step limit.
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
@@ -54,13 +54,13 @@ class HouseEnv(ABC):
     """A `TextEnv` over houses in the native engine; a subclass says which houses there are."""
 
     def __init__(self, *, max_steps: int = 50, win_reward: float = 10.0) -> None:
-        self.outcome = Outcome(max_steps, win_reward)
-        self.world: World | None = None
+        self.rules = EpisodeRules(max_steps, win_reward)
+        self.simulation: Simulation | None = None
 
     @property
     def max_steps(self) -> int:
         """Steps after which an episode is truncated."""
-        return self.outcome.max_steps
+        return self.rules.max_steps
 
     @property
     @abstractmethod
@@ -78,18 +78,18 @@ class HouseEnv(ABC):
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the episode of `task`. Nothing here is random, so the seed changes nothing."""
         house = self.house(task)
-        self.world = World(house)
-        self.outcome.begin(self.world.won())
+        self.simulation = Simulation(house)
+        self.rules.begin(self.simulation.won())
         info = {"task": task, "task_type": house.goal.task_type, "goal": house.task}
-        return Observation(self.world.intro(), self.world.admissible(), info)
+        return Observation(self.simulation.intro(), self.simulation.admissible(), info)
 
     def step(self, action: str) -> Transition:
         """Do one command. One that is not admissible is answered with "Nothing happens."."""
-        world = self.world
-        if world is None:
+        simulation = self.simulation
+        if simulation is None:
             raise ResetNeeded(type(self).__name__)
-        text = world.act(action)
-        return self.outcome.after(text, world.admissible(), world.won())
+        text = simulation.act(action)
+        return self.rules.after(text, simulation.admissible(), simulation.won())
 
     def expert(self) -> HouseholdExpert:
         """A fresh expert; it knows the texts only, not this environment."""
@@ -97,4 +97,4 @@ class HouseEnv(ABC):
 
     def close(self) -> None:
         """Forget the episode."""
-        self.world = None
+        self.simulation = None

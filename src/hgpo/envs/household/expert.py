@@ -45,10 +45,10 @@ class HouseholdExpert:
                 f"The household expert does not understand the task {sentence!r}. It knows ALFWorld's "
                 "sentences, for example 'put a mug in cabinet.'; use it with household and alfworld."
             )
-        found = match.groupdict()
+        parts = match.groupdict()
         self.kind = kind
-        self.object_type, self.target_type = found["object"], found["target"]
-        self.treatment = _TREATMENTS[found["how"]] if found.get("how") else None
+        self.object_type, self.target_type = parts["object"], parts["target"]
+        self.treatment = _TREATMENTS[parts["how"]] if parts.get("how") else None
         self.receptacles = _THING.findall(text.partition("Your task is to: ")[0])
         self.contents: dict[str, list[str]] = {}
         """Receptacle -> what was last seen in it; receptacles not looked into are missing."""

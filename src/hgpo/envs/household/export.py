@@ -25,7 +25,7 @@ def problem_text(house: House) -> str:
     """The PDDL problem of a house; `parse_problem` reads it back to the same house."""
     receptacles = _ids(house.receptacle_types)
     objects = _ids(house.object_types)
-    places = range(1 + max({house.start, *house.locations, *(p for found in house.places for p in found)}))
+    places = range(1 + max({house.start, *house.locations, *(p for places in house.places for p in places)}))
     declared = [("agent1", "agent")]
     declared += [(f"loc_bar_{place:03d}", "location") for place in places]
     declared += [(key, "receptacle") for key in receptacles] + [(key, "object") for key in objects]

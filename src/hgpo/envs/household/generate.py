@@ -59,7 +59,7 @@ class Size:
     max_steps: int
     """The usual step limit."""
     spares: int
-    """At most so many further objects of the goal's type."""
+    """At most this many further objects of the goal's type."""
     shared_places: float
     """How often a drawer, cabinet or burner stands where the one before it does."""
     rooms: int
@@ -105,7 +105,7 @@ def _digest(*parts: object) -> int:
 def rooms(size: str, seed: int, unseen: bool) -> dict[str, tuple[Room, ...]]:
     """The rooms of each kind: those of train and in-domain, or those of out-of-domain (`unseen`)."""
     rng = random.Random(f"rooms {size} {seed} {unseen}")
-    found: dict[str, tuple[Room, ...]] = {}
+    by_kind: dict[str, tuple[Room, ...]] = {}
     for kind in catalogue.FURNITURE:
         drawn: dict[tuple[str, ...], Room] = {}
         for _ in range(60 * SIZES[size].rooms):
@@ -114,8 +114,8 @@ def rooms(size: str, seed: int, unseen: bool) -> dict[str, tuple[Room, ...]]:
             room = _draw_room(rng, kind, SIZES[size])
             if (_digest(kind, room.receptacles) % 4 == 0) == unseen:
                 drawn.setdefault(room.receptacles, room)
-        found[kind] = tuple(drawn.values())
-    return found
+        by_kind[kind] = tuple(drawn.values())
+    return by_kind
 
 
 def _draw_room(rng: random.Random, kind: str, size: Size) -> Room:

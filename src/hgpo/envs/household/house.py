@@ -1,7 +1,7 @@
 """A house as it is when an episode begins: what is where, what can be done with it, what the task is.
 
 Everything is numbered. Receptacles and objects are numbered in the order in which texts list them, so a
-sorted tuple of numbers is already in the order of the text. A house never changes; `World` holds what an
+sorted tuple of numbers is already in the order of the text. A house never changes; `Simulation` holds what an
 episode changes, and many worlds share one house.
 """
 

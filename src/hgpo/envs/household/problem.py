@@ -190,7 +190,7 @@ def _build(facts: dict[str, list[list[str]]], goal: Goal, task: str) -> House:
         contents=tuple(tuple(sorted(things)) for things in contents),
         objects=tuple(names[key] for key in objects),
         object_types=tuple(types[key].removesuffix("type") for key in objects),
-        places=tuple(frozenset(found) for found in where),
+        places=tuple(frozenset(places) for places in where),
         pickupable=able("pickupable"),
         cleanable=able("cleanable"),
         heatable=able("heatable"),

@@ -7,7 +7,7 @@ generated task can be solved, and to replay.
 from __future__ import annotations
 
 from .house import CLEAN, COOL, HOT, House
-from .world import FRIDGES, MICROWAVES, SINKS
+from .simulation import FRIDGES, MICROWAVES, SINKS
 
 _APPLIANCES = {CLEAN: ("clean", SINKS), HOT: ("heat", MICROWAVES), COOL: ("cool", FRIDGES)}
 
@@ -36,7 +36,7 @@ def solution(house: House) -> list[str]:
         visit(receptacle, need_open=True)
         plan.append(f"take {house.objects[thing]} from {house.receptacles[receptacle]}")
 
-    found = [
+    objects = [
         (thing, receptacle)
         for receptacle, things in enumerate(house.contents)
         for thing in things
@@ -44,15 +44,15 @@ def solution(house: House) -> list[str]:
     ]
     if goal.light:
         lamps = [(o, r) for r, things in enumerate(house.contents) for o in things if o in house.goal_targets]
-        if not found or not lamps:
+        if not objects or not lamps:
             raise ValueError("the object or the lamp is nowhere")
-        fetch(*found[0])
+        fetch(*objects[0])
         visit(lamps[0][1], need_open=False)
         return [*plan, f"use {house.objects[lamps[0][0]]}"]
     targets = [r for r in house.goal_targets if goal.object_type in house.fits[r]]
-    if len(found) < goal.count or not targets:
+    if len(objects) < goal.count or not targets:
         raise ValueError("too few objects, or no receptacle takes them")
-    for thing, receptacle in found[: goal.count]:
+    for thing, receptacle in objects[: goal.count]:
         fetch(thing, receptacle)
         for flag, (verb, kinds) in _APPLIANCES.items():
             if goal.flags & flag:

@@ -86,8 +86,8 @@ def _units(text: str) -> int:
 def _pieces(pattern: re.Pattern[str], classes: str, text: str) -> Iterator[str]:
     """The words of a text; one that is too long ends where the longest match inside the limit ends."""
     position = 0
-    while found := pattern.search(classes, position):
-        start, end = found.span()
+    while match := pattern.search(classes, position):
+        start, end = match.span()
         if end - start > LONGEST // 2 and _units(text[start:end]) > LONGEST:
             limit = start + LONGEST
             while _units(text[start:limit]) > LONGEST:
@@ -103,10 +103,10 @@ def words(text: str) -> list[str]:
     if not text.isascii() and _COMPLEX.search(text):
         return list(_pieces(_WORDS, text.translate(_CLASSES), text))
     pattern = _ASCII if text.isascii() else _PLAIN
-    found: list[str] = pattern.findall(text)
-    if len(text) > LONGEST // 2 and found and max(map(len, found)) > LONGEST // 2:
+    words: list[str] = pattern.findall(text)
+    if len(text) > LONGEST // 2 and words and max(map(len, words)) > LONGEST // 2:
         return list(_pieces(pattern, text, text))
-    return found
+    return words
 
 
 def _lower(word: str) -> str:

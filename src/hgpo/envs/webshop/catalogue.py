@@ -160,8 +160,10 @@ class Catalogue:
         names: list[str] = self.store.json(f"{column}_names")
         if value not in names:
             return []
-        found: list[int] = np.flatnonzero(self.store.array(f"{column}_codes") == names.index(value)).tolist()
-        return found
+        positions: list[int] = np.flatnonzero(
+            self.store.array(f"{column}_codes") == names.index(value)
+        ).tolist()
+        return positions
 
     def _goal(self, index: int) -> Goal:
         position = int(self._goal_products[index])

@@ -106,6 +106,9 @@ class WebShop:
         results: products a search returns.
     """
 
+    world_version: int = 1
+    """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
     def __init__(
         self,
         catalogue: Catalogue,
@@ -218,14 +221,14 @@ class WebShop:
 
     def _results(self, session: Session, keywords: list[str], number: int) -> None:
         """Go to a page of results."""
-        found = self._found(session, keywords)
+        results = self._search(session, keywords)
         session.keywords, session.number = keywords, number
         session.position, session.options = None, {}
-        shown = found[(number - 1) * self.window : number * self.window]
+        shown = results[(number - 1) * self.window : number * self.window]
         products = [(position, self.catalogue.product(position)) for position in shown]
-        session.page = pages.results_page(session.instruction, products, number, len(found))
+        session.page = pages.results_page(session.instruction, products, number, len(results))
 
-    def _found(self, session: Session, keywords: list[str]) -> Sequence[int]:
+    def _search(self, session: Session, keywords: list[str]) -> Sequence[int]:
         """The products for a query; the original's special queries list a sample, a category or a query."""
         if keywords[0] == "<r>":
             count = len(self.catalogue)

@@ -170,7 +170,7 @@ def shop(
     splits = {"train": known[tested:], "in-domain": known[:tested], "out-of-domain": foreign}
     if num_goals is not None:
         splits = {name: indices[:num_goals] for name, indices in splits.items()}
-    return WebShop(
+    env = WebShop(
         catalogue,
         tagger=tagger,
         reward=reward,
@@ -180,6 +180,9 @@ def shop(
         window=window,
         results=results,
     )
+    # A new version of the pages and a new version of the products both make a new world.
+    env.world_version += VERSION - 1
+    return env
 
 
 def _catalogue(count: int, seed: int, values: int, folder: Path | None) -> Catalogue:

@@ -6,7 +6,7 @@ For a term t with boost q (how often the query has it) in a document d with freq
     score(t, d) = w - w / (1 + f / (k1 * (1 - b + b * |d| / mean)))
 
 with N documents, n of them with the term. The length |d| is what is left after it has gone through one byte
-(`shorten`). The scores of the terms are added in double precision and rounded to single. Equal scores are put
+(`length_code`). The scores of the terms are added in double precision and rounded to single. Equal scores are put
 in the order of the product identifiers, as the original's search library does.
 """
 
@@ -47,17 +47,12 @@ class _Term(NamedTuple):
 
 
 def length_code(lengths: NDArray[Any]) -> NDArray[np.uint8]:
-    """Document lengths as one byte each."""
-    return (np.searchsorted(LENGTHS, lengths, side="right") - 1).astype(np.uint8)
+    """Document lengths as one byte each: exact to 40, then coarser and coarser.
 
-
-def shorten(length: int) -> int:
-    """A document length as it comes back from one byte: exact to 40, then coarser and coarser.
-
-    >>> [shorten(length) for length in (7, 39, 40, 41, 100, 1000)]
+    >>> LENGTHS[length_code(np.array([7, 39, 40, 41, 100, 1000]))].tolist()
     [7, 39, 40, 40, 96, 984]
     """
-    return int(LENGTHS[length_code(np.array([length]))[0]])
+    return (np.searchsorted(LENGTHS, lengths, side="right") - 1).astype(np.uint8)
 
 
 def _byte_lengths() -> NDArray[np.int64]:
@@ -137,9 +132,9 @@ class Index:
         wanted = np.array([term_key(term) for term in asked], dtype=np.uint64)
         places = np.searchsorted(self.keys, wanted)
         places[places == len(self.keys)] = 0
-        found = self.keys[places] == wanted
-        boosts = np.array(list(asked.values()), dtype=np.float32)[found]
-        places = places[found]
+        known = self.keys[places] == wanted
+        boosts = np.array(list(asked.values()), dtype=np.float32)[known]
+        places = places[known]
         spans = zip(self.starts[places].tolist(), self.starts[places + 1].tolist())
         return [
             _Term(start, end, weight := boost * self._idf(end - start), float(weight) * peak)
@@ -159,8 +154,8 @@ class Index:
             np.array([term.weight for term in terms]), [term.end - term.start for term in terms]
         )
         sums = np.bincount(docs, weights=weights - weights / self.divisors[pairs])
-        found = np.flatnonzero(sums)
-        return found, sums[found].astype(np.float32)
+        documents = np.flatnonzero(sums)
+        return documents, sums[documents].astype(np.float32)
 
     def _promising(self, terms: list[_Term], count: int) -> NDArray[Any]:
         """Documents among which the best are, found from the weightiest terms as far as needed.

@@ -48,13 +48,13 @@ class Wish:
         Wish(words='soft socks', options=['red', '7'], bound=20.0)
         """
         bound = float("inf")
-        if found := _BOUND.search(instruction):
-            bound, instruction = float(found[1]), instruction[: found.start()]
+        if match := _BOUND.search(instruction):
+            bound, instruction = float(match[1]), instruction[: match.start()]
         options: list[str] = []
-        if found := _OPTIONS.search(instruction):
-            listed = instruction[found.start() + len(" with ") :]
+        if match := _OPTIONS.search(instruction):
+            listed = instruction[match.start() + len(" with ") :]
             options = [part.partition(": ")[2] for part in _NEXT_OPTION.split(listed)]
-            instruction = instruction[: found.start()]
+            instruction = instruction[: match.start()]
         return cls(_OPENING.sub("", instruction), options, bound)
 
     @property
@@ -110,7 +110,7 @@ class Shopper:
         return f"click[{PREVIOUS.lower()}]" if PREVIOUS.lower() in links else self._search()
 
     def slipped(self, action: str) -> None:
-        """Not what `act` named last was done, but `action`."""
+        """`action` was done in place of what `act` named last."""
         self._plan = []
         if action.startswith("search["):
             self._asked = False
@@ -171,6 +171,6 @@ def _prices(text: str, products: list[str]) -> dict[str, float]:
     for part in text.split(SEPARATOR):
         if part.lower() in products:
             current = part.lower()
-        elif current and (found := re.match(r"\$([\d.]+)", part)):
-            prices.setdefault(current, float(found[1]))
+        elif current and (match := re.match(r"\$([\d.]+)", part)):
+            prices.setdefault(current, float(match[1]))
     return prices

@@ -114,14 +114,14 @@ SINGLE = {0x200D: "Z", 0xFE0F: "U", ord("#"): "#", ord("*"): "#"}
 
 def spans(text: str) -> list[tuple[int, int]]:
     """The (first, last) code points of an encoded list of ranges."""
-    found = []
+    pairs = []
     end = 0
     for part in text.split():
         gap, _, more = part.partition(".")
         start = end + int(gap, 36)
         end = start + (int(more, 36) if more else 0)
-        found.append((start, end))
-    return found
+        pairs.append((start, end))
+    return pairs
 
 
 class ClassTable(dict[int, str]):
@@ -140,5 +140,5 @@ class ClassTable(dict[int, str]):
     def __missing__(self, point: int) -> str:
         index = bisect_right(self.starts, point) - 1
         _, last, name = self.ranges[index]
-        self[point] = found = name if index >= 0 and point <= last else " "
-        return found
+        self[point] = kind = name if index >= 0 and point <= last else " "
+        return kind

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ...estimators.explain import Term
+from ...estimators.terms import Score, Sum, Term
 from ...progress import Progress
-from ...steps.columns import Categorical, FloatArray, IntArray
+from ...steps.columns import Categorical, FloatArray, IntArray, Ragged
 from ..analysis import Analysis
 from ..text import as_text, named
 
@@ -134,11 +134,11 @@ class _Texts:
         if value is None:
             return -1
         text = as_text(value)
-        found = self.known.get(text)
-        if found is None:
-            found = self.known[text] = len(self.texts)
+        code = self.known.get(text)
+        if code is None:
+            code = self.known[text] = len(self.texts)
             self.texts.append(self._stored(text))
-        return found
+        return code
 
     def _stored(self, text: str) -> Any:
         if len(text) <= self.limit + 50:
@@ -190,13 +190,18 @@ def _content(analysis: Analysis, start: int, stop: int, texts: _Texts, numbers: 
         "reward": numbers.code(batch.rewards[rows]),
         "return": numbers.code(analysis.returns[here]),
         "advantages": {
-            name: numbers.code(found.advantages[here]) for name, found in analysis.estimates.items()
+            name: numbers.code(estimate.advantages[here]) for name, estimate in analysis.estimates.items()
         },
         "levels": [_local(labels[here]) for labels in analysis.levels],
         "contexts": _local(analysis.contexts[here]),
-        "terms": {
-            name: [_term(term, start, stop, numbers, analysis.returns) for term in found.terms]
-            for name, found in analysis.estimates.items()
+        "sums": {
+            name: [_sum(one, start, stop, numbers, analysis.returns) for one in estimate.sums]
+            for name, estimate in analysis.estimates.items()
+        },
+        "scores": {
+            name: _score(estimate.score, here, numbers)
+            for name, estimate in analysis.estimates.items()
+            if estimate.score is not None
         },
     }
     assert len(first) == len(np.unique(trajectories))
@@ -223,7 +228,8 @@ def _codes(column: Any, rows: IntArray, code: Callable[[Any], int]) -> list[int]
         used, inverse = np.unique(column.codes[rows], return_inverse=True)
         known = np.array([code(value) for value in column.values[used]], dtype=np.int64)
         return known[inverse].tolist()  # type: ignore[no-any-return]
-    return [code(value) for value in column[rows].tolist()]
+    values = column.take(rows).decode() if isinstance(column, Ragged) else column[rows]
+    return [code(value) for value in values.tolist()]
 
 
 def _said(value: Any, limit: int) -> str | None:
@@ -253,6 +259,17 @@ def _local(labels: IntArray) -> list[int]:
     return (codes - int(len(known) > 0 and known[0] < 0)).tolist()  # type: ignore[no-any-return]
 
 
+def _sum(one: Sum, start: int, stop: int, numbers: _Numbers, returns: FloatArray) -> dict[str, Any]:
+    """A sum's terms and totals for the steps start..stop-1."""
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "formula": one.formula,
+        "total": numbers.code(one.total[start:stop]),
+        "terms": [_term(term, start, stop, numbers, returns) for term in one.terms],
+    }
+
+
 def _term(term: Term, start: int, stop: int, numbers: _Numbers, returns: FloatArray) -> dict[str, Any]:
     """A term's numbers for the steps start..stop-1; what all members of a group share is kept once per group."""
     low, high = np.searchsorted(term.rows, (start, stop))
@@ -266,7 +283,11 @@ def _term(term: Term, start: int, stop: int, numbers: _Numbers, returns: FloatAr
     if not whole:
         entry["rows"] = (rows - start).tolist()
     entry["size"] = numbers.code(term.sizes[here][first].astype(np.float64))
-    for name, values in (("baseline", term.baseline[here]), ("divisor", term.divisor[here])):
+    often_shared = {"baseline": term.baseline, "divisor": term.divisor, "weight": term.weights}
+    if term.shrinkage is not None:
+        often_shared |= {"own": term.shrinkage.own, "so_far": term.shrinkage.values}
+    for name, column in often_shared.items():
+        values = column[here]
         if len(values) and (values == values[first][codes]).all():
             entry[name] = numbers.code(values[first])
         else:
@@ -274,5 +295,25 @@ def _term(term: Term, start: int, stop: int, numbers: _Numbers, returns: FloatAr
     if not np.array_equal(term.score[here], returns[rows]):
         entry["score"] = numbers.code(term.score[here])
     entry["value"] = numbers.code(term.values[here])
-    entry["weight"] = numbers.code(term.weights[here])
+    return entry
+
+
+def _score(score: Score, here: slice, numbers: _Numbers) -> dict[str, Any]:
+    """Where the scores of the steps `here` come from."""
+    entry: dict[str, Any] = {
+        "name": score.name,
+        "formula": score.formula,
+        "total": numbers.code(score.total[here]),
+        "parts": [
+            {"name": part.name, "weight": part.weight, "value": numbers.code(part.values[here])}
+            for part in score.parts
+        ],
+    }
+    if score.following is not None:
+        entry["following"] = {
+            "name": score.following.name,
+            "factor": score.following.factor,
+            "value": numbers.code(score.following.values[here]),
+            "columns": {name: numbers.code(values[here]) for name, values in score.following.columns.items()},
+        }
     return entry

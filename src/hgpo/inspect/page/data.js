@@ -38,13 +38,13 @@ class Chunk {
     this.trajectory = new Int32Array(this.size);
     raw.starts.forEach((start, i) => this.trajectory.fill(i, start, raw.starts[i + 1] ?? this.size));
     this.places = {};
-    for (const [name, terms] of Object.entries(raw.terms)) {
-      this.places[name] = terms.map((term) => {
+    for (const [name, sums] of Object.entries(raw.sums)) {
+      this.places[name] = sums.map((sum) => sum.terms.map((term) => {
         if (!term.rows) return null;
         const place = new Int32Array(this.size).fill(-1);
         term.rows.forEach((row, i) => { place[row] = i; });
         return place;
-      });
+      }));
     }
   }
   join(lines) { return lines.map((line) => this.raw.lines[line]).join("\n"); }
@@ -63,21 +63,34 @@ class Chunk {
   start(row) { return this.raw.starts[this.trajectory[row]]; }
   end(row) { return this.raw.starts[this.trajectory[row] + 1] ?? this.size; }
   trajectoryName(row) { return this.text(this.raw.names[this.trajectory[row]]).head; }
-  // The arithmetic of one step: one entry per term that the step has.
-  terms(name, row) {
-    const found = [];
-    this.raw.terms[name].forEach((term, i) => {
-      const place = this.places[name][i] ? this.places[name][i][row] : row;
-      if (place < 0) { found.push({ name: term.name, absent: true }); return; }
-      const group = term.group[row], numbers = this.raw.numbers;
-      const baseline = term.baseline ? numbers[term.baseline[group]] : numbers[term.step_baseline[place]];
-      const divisor = term.divisor ? numbers[term.divisor[group]] : numbers[term.step_divisor[place]];
-      const score = term.score ? numbers[term.score[place]] : this.value("return", row);
-      found.push({
-        name: term.name, members: term.members, size: numbers[term.size[group]], score, baseline, divisor,
-        deviation: score - baseline, value: numbers[term.value[place]], weight: numbers[term.weight[place]],
-      });
-    });
-    return found;
+  // The arithmetic of one step: its sums, the last of which is the advantage, each with one entry per term.
+  sums(name, row) {
+    return this.raw.sums[name].map((sum, i) => ({
+      name: sum.name, kind: sum.kind, formula: sum.formula, total: this.raw.numbers[sum.total[row]],
+      terms: sum.terms.map((term, j) => this.term(term, this.places[name][i][j], row)),
+    }));
+  }
+  term(term, places, row) {
+    const place = places ? places[row] : row;
+    if (place < 0) return { name: term.name, absent: true };
+    const group = term.group[row], numbers = this.raw.numbers;
+    const of = (key) => term[key] ? numbers[term[key][group]] : term["step_" + key] ? numbers[term["step_" + key][place]] : null;
+    const score = term.score ? numbers[term.score[place]] : this.value("return", row), baseline = of("baseline");
+    return {
+      name: term.name, members: term.members, size: numbers[term.size[group]], score, baseline, divisor: of("divisor"),
+      deviation: score - baseline, value: numbers[term.value[place]], weight: of("weight"), own: of("own"), soFar: of("so_far"),
+    };
+  }
+  // Where the compared score comes from, unless it is the return: summands of the step itself and of those that follow.
+  score(name, row) {
+    const score = this.raw.scores[name], numbers = this.raw.numbers;
+    if (!score) return null;
+    const made = { name: score.name, formula: score.formula, total: numbers[score.total[row]], parts: score.parts.map((part) => ({ name: part.name, weight: part.weight, value: numbers[part.value[row]] })), following: null };
+    if (score.following) {
+      const { name: what, factor, value, columns } = score.following, names = Object.keys(columns);
+      made.following = { name: what, factor, names, steps: [] };
+      for (let later = row; later < this.end(row); later++) made.following.steps.push({ step: this.stepIndex(later), factor: factor ** (later - row), value: numbers[value[later]], columns: names.map((column) => numbers[columns[column][later]]) });
+    }
+    return made;
   }
 }

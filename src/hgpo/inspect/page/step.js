@@ -32,20 +32,56 @@ function facts(chunk, row) {
 function arithmetic(chunk, row) {
   const made = [element("h3", {}, "Arithmetic")];
   for (const name of estimatorNames) {
-    const terms = chunk.terms(name, row), lines = [];
-    for (const term of terms) {
-      if (term.absent) { lines.push(element("tr", { class: "unused" }, element("td", {}, term.name), element("td", { colspan: "8", class: "words" }, "too early in the trajectory for this level"))); continue; }
-      if (term.name === "whole") { lines.push(element("tr", {}, element("td", { colspan: "9", class: "words" }, "with these settings the advantage is no sum of comparisons with groups; the estimator's formula is in its documentation"))); continue; }
-      lines.push(element("tr", { class: term.weight === 0 ? "unused" : "", "data-term": term.name }, element("td", {}, term.name), element("td", {}, term.size === 1 ? "itself only" : `${term.size} ${term.members}`),
-        element("td", {}, number(term.score)), element("td", {}, number(term.baseline)), element("td", {}, number(term.deviation)), element("td", {}, number(term.divisor)),
-        element("td", {}, number(term.value)), element("td", {}, term.weight === 0 ? reason(term) : number(term.weight)), element("td", {}, number(term.weight * term.value))));
-    }
-    made.push(element("table", { class: "arithmetic", "data-estimator": name }, element("caption", {}, `${name}: A = Σ weight × (score − baseline) / divisor`),
-      element("thead", {}, element("tr", {}, ["term", "compared with", "score", "baseline", "deviation", "÷", "value", "weight", "adds"].map((head) => element("th", {}, head)))),
-      element("tbody", {}, lines),
-      element("tfoot", {}, element("tr", {}, element("td", { colspan: "8" }, "sum = advantage"), element("td", { class: "sum" }, number(chunk.advantage(name, row)))))));
+    const sums = chunk.sums(name, row), score = chunk.score(name, row);
+    if (score) made.push(scoreTable(name, score));
+    for (const sum of sums) made.push(sum.kind === "means" ? meansTable(name, sum) : comparisonsTable(name, sum, score));
   }
   return made;
+}
+
+function sumTable(name, sum, heads, lines) {
+  return element("table", { class: "arithmetic", "data-estimator": name, "data-sum": sum.name }, element("caption", {}, `${name}: ${sum.name} = ${sum.formula}`),
+    element("thead", {}, element("tr", {}, heads.map((head) => element("th", {}, head)))),
+    element("tbody", {}, lines),
+    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${sum.name}`), element("td", { class: "sum" }, number(sum.total)))));
+}
+
+// Comparisons with groups; where nested means are shrunk also w, the part of the group's own mean, and the value as far as each level.
+function comparisonsTable(name, sum, score) {
+  const nested = sum.terms.some((term) => term.soFar !== null && term.soFar !== undefined);
+  const heads = ["term", "compared with", score ? score.name : "score", nested ? "level mean" : "baseline", ...(nested ? ["w", "V so far"] : []), "difference", "÷", "value", nested ? "share" : "weight", "adds"];
+  const lines = sum.terms.map((term) => {
+    if (term.absent) return element("tr", { class: "unused" }, element("td", {}, term.name), element("td", { colspan: heads.length - 1, class: "words" }, "too early in the trajectory for this level"));
+    return element("tr", { class: term.weight === 0 ? "unused" : "", "data-term": term.name }, element("td", {}, term.name), element("td", {}, term.size === 1 ? "itself only" : `${term.size} ${term.members}`),
+      element("td", {}, number(term.score)), element("td", {}, number(term.baseline)), ...(nested ? [element("td", {}, number(term.own)), element("td", {}, number(term.soFar))] : []),
+      element("td", {}, number(term.deviation)), element("td", {}, number(term.divisor)),
+      element("td", {}, number(term.value)), element("td", {}, term.weight === 0 && !nested ? reason(term) : number(term.weight)), element("td", {}, number(term.weight * term.value)));
+  });
+  return sumTable(name, sum, heads, lines);
+}
+
+// Means over nested groups, each with its share.
+function meansTable(name, sum) {
+  const lines = sum.terms.map((term) => element("tr", { class: term.weight === 0 ? "unused" : "", "data-term": term.name }, element("td", {}, term.name), element("td", {}, term.size === 1 ? "itself only" : `${term.size} ${term.members}`),
+    element("td", {}, number(term.score)), element("td", {}, number(term.own)), element("td", {}, number(term.soFar)), element("td", {}, number(term.divisor)), element("td", {}, number(term.value)), element("td", {}, number(term.weight)), element("td", {}, number(term.weight * term.value))));
+  return sumTable(name, sum, ["term", "averaged over", "mean", "w", "mean so far", "÷", "value", "share", "adds"], lines);
+}
+
+const FOLLOWING = 12;
+
+// Where a score comes from: summands of the step itself, then those of the steps that follow, discounted.
+function scoreTable(name, score) {
+  const following = score.following, between = following ? following.names : [];
+  const heads = ["summand", ...between, following ? following.name : "number", "factor", "adds"];
+  const lines = score.parts.map((part) => element("tr", {}, element("td", {}, part.name), ...between.map(() => element("td", {})), element("td", {}, number(part.value)), element("td", {}, number(part.weight)), element("td", {}, number(part.weight * part.value))));
+  if (following) {
+    for (const later of following.steps.slice(0, FOLLOWING)) lines.push(element("tr", {}, element("td", {}, `step ${later.step}`), ...later.columns.map((value) => element("td", {}, number(value))), element("td", {}, number(later.value)), element("td", {}, number(later.factor)), element("td", {}, number(later.factor * later.value))));
+    const rest = following.steps.slice(FOLLOWING);
+    if (rest.length) lines.push(element("tr", {}, element("td", { colspan: heads.length - 1, class: "words" }, `${rest.length} later step${rest.length > 1 ? "s" : ""}, together`), element("td", {}, number(rest.reduce((sum, later) => sum + later.factor * later.value, 0)))));
+  }
+  return element("table", { class: "arithmetic", "data-estimator": name, "data-score": score.name }, element("caption", {}, `${name}: ${score.name} = ${score.formula}`),
+    element("thead", {}, element("tr", {}, heads.map((head) => element("th", {}, head)))), element("tbody", {}, lines),
+    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${score.name}`), element("td", { class: "sum" }, number(score.total)))));
 }
 
 function reason(term) {

@@ -12,7 +12,7 @@ from .situations import Situations
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class SampledSteps:
     """Steps of n rollouts, rollout by rollout; arrays are [steps]."""
 
     rollout: IntArray
@@ -23,10 +23,10 @@ class Rollouts:
     done: BoolArray
     """At the last step of a rollout: whether the task ended there. False at a cut."""
 
-    def between(self, first: int, last: int) -> Rollouts:
+    def between(self, first: int, last: int) -> SampledSteps:
         """The rollouts `first` <= n < `last`, numbered from 0."""
         rows = slice(*np.searchsorted(self.rollout, [first, last]))
-        return Rollouts(
+        return SampledSteps(
             self.rollout[rows] - first,
             self.step[rows],
             self.situation[rows],
@@ -36,7 +36,7 @@ class Rollouts:
         )
 
 
-def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Generator) -> Rollouts:
+def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Generator) -> SampledSteps:
     """Play `count` rollouts of `policy` [C, A] side by side."""
     knobs = places.world.knobs
     horizon = knobs.horizon
@@ -64,7 +64,7 @@ def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Ge
     taken = np.arange(horizon)[:, None] < length
     rows = np.flatnonzero(taken.T.reshape(-1))
     rollout, step = rows // horizon, rows % horizon
-    return Rollouts(
+    return SampledSteps(
         rollout,
         step,
         situation[step, rollout],
@@ -74,7 +74,7 @@ def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Ge
     )
 
 
-def as_batch(places: Situations, rollouts: Rollouts) -> StepBatch:
+def as_batch(places: Situations, rollouts: SampledSteps) -> StepBatch:
     """The rollouts as one task's batch of steps."""
     names = object_array([f"see {number}" for number in range(places.world.num_observations)])
     acts = object_array([f"do {number}" for number in range(places.chances.shape[1])])

@@ -22,22 +22,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..estimators.base import Record, Result
+from ..estimators.base import Record
 from ..estimators.table import ESTIMATORS
+from ..estimators.terms import Result
 from ..settings import build
 from ..steps.columns import FloatArray, IntArray
 from .entries import Entry
-from .rollouts import Rollouts, as_batch, sample
+from .sampling import SampledSteps, as_batch, sample
 from .situations import Situations, first_logits, probabilities, situations
 from .truth import Truth, truth
-from .worlds import World, seed_of
+from .worlds import SmallWorld, seed_of
 
 Measures = dict[str, float]
 NOTHING = 1e-12
 
 
 @dataclass
-class Tally:
+class ErrorSums:
     """Sums over the batches of one world for one estimator (or one of its levels)."""
 
     products: FloatArray = field(default_factory=lambda: np.zeros(3))
@@ -51,24 +52,27 @@ class Tally:
     repeats: list[tuple[IntArray, FloatArray, FloatArray]] = field(default_factory=list)
     """Per batch: one step of each (situation, time, action) cell, its a and its A."""
 
-    def add(self, found: FloatArray, true: FloatArray, cells: IntArray, total: int) -> None:
+    def add(self, estimated: FloatArray, true: FloatArray, cells: IntArray, total: int) -> None:
         """Count one batch: estimated and true advantages and cells of the steps that have an estimate."""
-        self.products += found @ true, found @ found, true @ true
-        both = (found != 0.0) & (np.abs(true) > NOTHING)
-        self.agreements += np.count_nonzero(both & (np.sign(found) == np.sign(true))), np.count_nonzero(both)
-        self.steps += len(found), total
+        self.products += estimated @ true, estimated @ estimated, true @ true
+        both = (estimated != 0.0) & (np.abs(true) > NOTHING)
+        self.agreements += (
+            np.count_nonzero(both & (np.sign(estimated) == np.sign(true))),
+            np.count_nonzero(both),
+        )
+        self.steps += len(estimated), total
         if len(true) > 1 and true.std() > NOTHING:
-            constant = found.std() <= NOTHING
-            self.correlations.append(0.0 if constant else float(np.corrcoef(found, true)[0, 1]))
+            constant = estimated.std() <= NOTHING
+            self.correlations.append(0.0 if constant else float(np.corrcoef(estimated, true)[0, 1]))
         _, first = np.unique(cells, return_index=True)
-        self.repeats.append((cells[first], found[first], true[first]))
+        self.repeats.append((cells[first], estimated[first], true[first]))
 
     def measures(self) -> Measures:
         """The measures of this world and seed."""
         cross, squares, scale = self.products
         factor = max(cross, 0.0) / squares if squares > 0.0 else 0.0
         bias, variance = self._decomposition(scale / cross) if cross > 0.0 else (1.0, 0.0)
-        found = {
+        measures = {
             "mse": float(1.0 - factor * cross / scale) if scale > 0.0 else 0.0,
             "bias": bias,
             "variance": variance,
@@ -77,20 +81,20 @@ class Tally:
             "share": float(self.steps[0] / max(int(self.steps[1]), 1)),
         }
         if self.cosines:
-            found["gradient_cosine"] = float(np.mean(self.cosines))
-        return found
+            measures["gradient_cosine"] = float(np.mean(self.cosines))
+        return measures
 
     def _decomposition(self, factor: float) -> tuple[float, float]:
         """Squared bias and variance, over cells met in two or more batches, as shares of the mean A^2 there."""
         if not self.repeats:
             return 0.0, 0.0
         cells = np.concatenate([part[0] for part in self.repeats])
-        found = factor * np.concatenate([part[1] for part in self.repeats])
+        estimated = factor * np.concatenate([part[1] for part in self.repeats])
         true = np.concatenate([part[2] for part in self.repeats])
         _, labels = np.unique(cells, return_inverse=True)
         count = np.bincount(labels).astype(np.float64)
-        mean, target = np.bincount(labels, found) / count, np.bincount(labels, true) / count
-        spread = np.bincount(labels, np.square(found - mean[labels])) / np.maximum(count - 1.0, 1.0)
+        mean, target = np.bincount(labels, estimated) / count, np.bincount(labels, true) / count
+        spread = np.bincount(labels, np.square(estimated - mean[labels])) / np.maximum(count - 1.0, 1.0)
         often = count > 1
         scale = float(count[often] @ np.square(target[often]))
         if scale <= 0.0:
@@ -115,7 +119,7 @@ class Measured:
     """Per such estimator: correlations between the errors of its levels."""
 
 
-def measure(world: World, entries: list[Entry], num_batches: int) -> Measured:
+def measure(world: SmallWorld, entries: list[Entry], num_batches: int) -> Measured:
     """Measure all entries on the same batches of one world."""
     places = situations(world)
     policy = probabilities(first_logits(places))
@@ -126,8 +130,8 @@ def measure(world: World, entries: list[Entry], num_batches: int) -> Measured:
         entry.label: build(ESTIMATORS[entry.estimator].settings, entry.settings, entry.label)
         for entry in entries
     }
-    tallies = {entry.label: Tally() for entry in entries}
-    levels: dict[str, list[Tally]] = {}
+    sums = {entry.label: ErrorSums() for entry in entries}
+    levels: dict[str, list[ErrorSums]] = {}
     errors: dict[str, list[FloatArray]] = {}
     ceilings = []
     for number in range(num_batches):
@@ -138,22 +142,22 @@ def measure(world: World, entries: list[Entry], num_batches: int) -> Measured:
         ceilings.append(gradient_cosine(places, exact, rollouts, true))
         for entry in entries:
             result = ESTIMATORS[entry.estimator].compute(record, settings[entry.label])
-            tallies[entry.label].add(result.advantages, true, cells, len(true))
-            tallies[entry.label].cosines.append(gradient_cosine(places, exact, rollouts, result.advantages))
-            if len(result.level_values) > 1:
+            sums[entry.label].add(result.advantages, true, cells, len(true))
+            sums[entry.label].cosines.append(gradient_cosine(places, exact, rollouts, result.advantages))
+            if len(result.seen_levels) > 1:
                 add_levels(levels.setdefault(entry.label, []), result, true, cells)
                 errors.setdefault(entry.label, []).append(level_errors(result, true))
     return Measured(
         exact.success,
         len(played.step) / (size * num_batches),
         float(np.mean(ceilings)),
-        {label: tally.measures() for label, tally in tallies.items()},
-        {label: [tally.measures() for tally in found] for label, found in levels.items()},
-        {label: _correlations(np.concatenate(found, axis=1)) for label, found in errors.items()},
+        {label: own.measures() for label, own in sums.items()},
+        {label: [own.measures() for own in of_level] for label, of_level in levels.items()},
+        {label: _correlations(np.concatenate(parts, axis=1)) for label, parts in errors.items()},
     )
 
 
-def cell_numbers(rollouts: Rollouts, places: Situations) -> IntArray:
+def cell_numbers(rollouts: SampledSteps, places: Situations) -> IntArray:
     """A number for each (time, situation, action). Int [steps]."""
     count, actions = places.chances.shape[:2]
     numbers: IntArray = (rollouts.step * count + rollouts.situation) * actions + rollouts.action
@@ -161,42 +165,44 @@ def cell_numbers(rollouts: Rollouts, places: Situations) -> IntArray:
 
 
 def gradient(
-    places: Situations, policy: FloatArray, rollouts: Rollouts, advantages: FloatArray
+    places: Situations, policy: FloatArray, rollouts: SampledSteps, advantages: FloatArray
 ) -> FloatArray:
     """sum over steps of a grad log pi, for logits: float [C, A]."""
     count, actions = policy.shape
     context = places.context[rollouts.situation]
     taken = np.bincount(context * actions + rollouts.action, advantages, minlength=count * actions)
     expected = np.bincount(context, advantages, minlength=count)[:, None] * policy
-    found: FloatArray = taken.reshape(count, actions) - expected
-    return found
+    summed: FloatArray = taken.reshape(count, actions) - expected
+    return summed
 
 
-def gradient_cosine(places: Situations, exact: Truth, rollouts: Rollouts, advantages: FloatArray) -> float:
+def gradient_cosine(
+    places: Situations, exact: Truth, rollouts: SampledSteps, advantages: FloatArray
+) -> float:
     """Cosine between the batch's gradient and the true one."""
-    found = gradient(places, exact.policy, rollouts, advantages).reshape(-1)
+    estimated = gradient(places, exact.policy, rollouts, advantages).reshape(-1)
     true = exact.gradient.reshape(-1)
-    lengths = float(np.linalg.norm(found) * np.linalg.norm(true))
-    return float(found @ true) / lengths if lengths > NOTHING else 0.0
+    lengths = float(np.linalg.norm(estimated) * np.linalg.norm(true))
+    return float(estimated @ true) / lengths if lengths > NOTHING else 0.0
 
 
-def add_levels(tallies: list[Tally], result: Result, true: FloatArray, cells: IntArray) -> None:
+def add_levels(sums: list[ErrorSums], result: Result, true: FloatArray, cells: IntArray) -> None:
     """Count what each level says on its own, over the steps where it says something."""
-    while len(tallies) < len(result.level_values):
-        tallies.append(Tally())
-    for tally, level in zip(tallies, result.level_values):
+    while len(sums) < len(result.seen_levels):
+        sums.append(ErrorSums())
+    for own, level in zip(sums, result.seen_levels):
         rows = level.rows[level.used]
-        tally.add(level.values[level.used], true[rows], cells[rows], len(true))
+        own.add(level.values[level.used], true[rows], cells[rows], len(true))
 
 
 def level_errors(result: Result, true: FloatArray) -> FloatArray:
     """Values of all levels and the truth on the steps where every level says something: float [levels + 1, m]."""
-    values = np.full((len(result.level_values) + 1, len(true)), np.nan)
-    for row, level in zip(values, result.level_values):
+    values = np.full((len(result.seen_levels) + 1, len(true)), np.nan)
+    for row, level in zip(values, result.seen_levels):
         row[level.rows[level.used]] = level.values[level.used]
     values[-1] = true
-    found: FloatArray = values[:, np.isfinite(values).all(axis=0)]
-    return found
+    common: FloatArray = values[:, np.isfinite(values).all(axis=0)]
+    return common
 
 
 def _correlations(values: FloatArray) -> FloatArray:
@@ -207,5 +213,5 @@ def _correlations(values: FloatArray) -> FloatArray:
     factors = (true @ true) / np.maximum(levels @ true, NOTHING)
     errors = factors[:, None] * levels - true
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: FloatArray = np.corrcoef(errors)
-    return found
+        correlations: FloatArray = np.corrcoef(errors)
+    return correlations

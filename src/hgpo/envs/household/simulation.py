@@ -21,7 +21,7 @@ MICROWAVES = frozenset({"microwave"})
 FRIDGES = frozenset({"fridge"})
 
 
-class World:
+class Simulation:
     """One live episode in a house. Starts in the house's first state; `act` changes it."""
 
     __slots__ = ("contents", "flags", "held", "house", "left", "location", "opened", "places")
@@ -65,11 +65,11 @@ class World:
             return any(lamp in self.contents[r] for r in house.at.get(self.location, ()) for lamp in lit)
         wanted, flags, count = house.goal_objects, goal.flags, goal.count
         for receptacle in house.goal_targets:
-            found = 0
+            fulfilling = 0
             for thing in self.contents[receptacle]:
                 if thing in wanted and self.flags.get(thing, 0) & flags == flags:
-                    found += 1
-            if found >= count:
+                    fulfilling += 1
+            if fulfilling >= count:
                 return True
         return False
 
@@ -321,19 +321,19 @@ class World:
         return f"You sliced the {name} with the {tool}."
 
 
-_ACTIONS: dict[str, Callable[[World, str], str | None]] = {
-    "go": World._go,
-    "look": World._look,
-    "inventory": World._inventory,
-    "help": World._help,
-    "examine": World._examine,
-    "open": World._open,
-    "close": World._close,
-    "take": World._take,
-    "move": World._move,
-    "clean": World._clean,
-    "heat": World._heat,
-    "cool": World._cool,
-    "use": World._use,
-    "slice": World._slice,
+_ACTIONS: dict[str, Callable[[Simulation, str], str | None]] = {
+    "go": Simulation._go,
+    "look": Simulation._look,
+    "inventory": Simulation._inventory,
+    "help": Simulation._help,
+    "examine": Simulation._examine,
+    "open": Simulation._open,
+    "close": Simulation._close,
+    "take": Simulation._take,
+    "move": Simulation._move,
+    "clean": Simulation._clean,
+    "heat": Simulation._heat,
+    "cool": Simulation._cool,
+    "use": Simulation._use,
+    "slice": Simulation._slice,
 }

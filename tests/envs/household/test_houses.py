@@ -116,7 +116,7 @@ def test_random_play_keeps_the_rules() -> None:
             assert transition.text != "Nothing happens.", (task, command)
             admissible = list(transition.admissible)
             assert admissible == sorted(set(admissible))
-            world = env.world
+            world = env.simulation
             assert world is not None
             things = [o for held in world.contents for o in held] + (
                 [] if world.held is None else [world.held]
