@@ -124,6 +124,11 @@ class RolloutConfig(Settings):
     tasks: int = setting(16, "Tasks per iteration.", low=1)
     group_size: int = setting(8, "Rollouts of each task.", low=1)
     temperature: float = setting(1.0, "Sampling temperature.", low=0)
+    engine: str = setting(
+        "hf",
+        "What samples the replies, by its name in `hgpo.policies.engine`; `hf` is the transformers decoder in this "
+        "process.",
+    )
     batch_tokens: int = setting(131072, "Token positions in flight during generation.", low=1)
     keep_every: int = setting(
         10, "Write the rollouts of every iteration that is a multiple of this to disk; 0 keeps none.", low=0
@@ -159,6 +164,11 @@ class UpdateConfig(Settings):
     minibatch_rows: int = setting(256, "Steps per optimiser step when `updates` is 0.", low=1)
     micro_tokens: int = setting(
         32768, "Token positions per forward pass; gradients add up over as many as a minibatch needs.", low=1
+    )
+    loss: str = setting(
+        "ppo",
+        "Policy loss: `ppo` (clipped, with dual clip), `gspo` (one ratio per reply), `cispo` (clipped weights) or "
+        "`reinforce` (no ratio).",
     )
     clip_low: float = setting(0.2, "PPO clip below 1.", low=0, high=1)
     clip_high: float = setting(0.2, "PPO clip above 1.", low=0)
