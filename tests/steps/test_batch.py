@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from hgpo import HgpoError, StepBatch, estimate
+from hgpo.steps import files
 from hgpo.steps.batch import CHUNK
 
 
@@ -174,3 +175,63 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(HgpoError, match="Cannot write"):
         batch.write(tmp_path / "absent" / "out.jsonl")
+
+
+FORMATS = ["steps.jsonl", "steps.jsonl.gz", "steps.parquet"]
+
+
+def write_version(path: Path, version: Any) -> None:
+    """A file of steps that says it is in another version of the schema."""
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        metadata = {"hgpo_schema_version": str(version)}
+        pq.write_table(pa.Table.from_pylist(rows_of(20)).replace_schema_metadata(metadata), path)
+        return
+    rows = rows_of(20)
+    rows[0] = {"hgpo_schema_version": version, **rows[0]}
+    data = "".join(json.dumps(one) + "\n" for one in rows).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_say_their_version_and_newer_ones_are_refused(tmp_path: Path, name: str) -> None:
+    from hgpo.inspect import open_rollouts
+
+    path = tmp_path / name
+    write_version(path, 1)
+    assert list(StepBatch.read(path).rows()) == rows_of(20)
+    write_version(path, 2)
+    for read in (StepBatch.read, lambda path: list(files.rows(path)), lambda path: list(open_rollouts(path))):
+        with pytest.raises(HgpoError, match=rf"{name} holds steps in version 2 .* up to 1\. Update"):
+            read(path)
+    for wrong in ("new", 0, 1.5):
+        write_version(path, wrong)
+        with pytest.raises(HgpoError, match="expected a whole number from 1"):
+            StepBatch.read(path)
+
+
+def test_the_version_is_written_where_line_readers_do_not_stumble(tmp_path: Path) -> None:
+    """Every line is a whole step, the first with one more key; files can be joined and cut."""
+    path = tmp_path / "steps.jsonl"
+    StepBatch.from_rows(rows_of(20)).write(path)
+    lines = path.read_text().splitlines()
+    assert len(lines) == 20
+    assert json.loads(lines[0]) == {"hgpo_schema_version": 1, **rows_of(20)[0]}
+    assert [json.loads(line) for line in lines[1:]] == rows_of(20)[1:]
+    more = StepBatch.from_rows([{**one, "task": "other"} for one in rows_of(10)])
+    more.write(tmp_path / "more.jsonl")
+    both = tmp_path / "both.jsonl"
+    both.write_text(path.read_text() + (tmp_path / "more.jsonl").read_text())
+    assert StepBatch.read(both).column_names == list(rows_of(1)[0])
+    assert len(StepBatch.read(both)) == 30
+    path.write_text("".join(line + "\n" for line in lines[10:]))
+    assert len(StepBatch.read(path)) == 10
+
+
+def test_parquet_carries_the_version_in_its_metadata(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    StepBatch.from_rows(rows_of(20)).write(tmp_path / "steps.parquet")
+    assert pq.read_schema(tmp_path / "steps.parquet").metadata[b"hgpo_schema_version"] == b"1"

@@ -61,6 +61,10 @@ class TextEnv(Protocol):
     """One live episode at a time over a set of tasks.
 
     A task id (with a seed where the environment is random) fully determines the episode on every machine.
+
+    An attribute `world_version` (a whole number, 1 where there is none) may say which version of its world an
+    environment is: raise it by one when the same actions in the same task get other answers. Results of different
+    versions are never compared.
     """
 
     @property

@@ -2,6 +2,10 @@
 
 The format follows the file's name: `.jsonl` or `.ndjson` (also with `.gz`), `.parquet`. Reading keeps repeated text
 once, so ten million steps need neither ten million dicts nor ten million strings.
+
+Files that we write say in which version of the schema (what the columns mean) they are: Parquet in its metadata, JSON
+lines in the first step, under one more key. So every line stays a whole step for tools that read line by line, and
+files may be concatenated or cut. Files without a version, such as other people's, are read as they are.
 """
 
 from __future__ import annotations
@@ -21,11 +25,13 @@ import numpy as np
 from ..errors import BadFile, BadSteps, MissingExtra
 from ..files import atomic_path
 from ..progress import Progress
+from ..version import __version__
 from .batch import CHUNK, ColumnBuilder, StepBatch
 from .columns import Categorical, Encoder, Ragged, object_array
 from .values import TEXT
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = 1
+VERSION_KEY = "hgpo_schema_version"
 
 
 def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
@@ -56,7 +62,9 @@ def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     if form == "parquet":
         arrow = _pyarrow()
         with _parquet_errors(arrow, source):
-            for piece in arrow.parquet.ParquetFile(source).iter_batches(batch_size=CHUNK):
+            file = arrow.parquet.ParquetFile(source)
+            _check_metadata(file.schema_arrow, source)
+            for piece in file.iter_batches(batch_size=CHUNK):
                 yield from piece.to_pylist()
         return
     with open(source, "rb") as raw:
@@ -70,7 +78,9 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
     """Names of the columns of a Parquet file."""
     source, arrow = Path(path), _pyarrow()
     with _parquet_errors(arrow, source):
-        return list(map(str, arrow.parquet.read_schema(source).names))
+        schema = arrow.parquet.read_schema(source)
+    _check_metadata(schema, source)
+    return list(map(str, schema.names))
 
 
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
@@ -94,6 +104,24 @@ def _format(path: Path) -> str:
         if name.endswith(endings):
             return form
     raise BadFile(f"{path} has an unknown ending; expected .jsonl, .jsonl.gz or .parquet. Rename the file.")
+
+
+def check_version(version: Any, source: Path) -> None:
+    """Refuse a file in a version of the schema that this package does not know.
+
+    Raises:
+        BadFile: the file is newer than this package, or its version is no version.
+    """
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BadFile(
+            f"{source} says {VERSION_KEY} = {version!r}; expected a whole number from 1. Write the file again, or "
+            "remove the key if its columns are those of docs/steps.md."
+        )
+    if version > SCHEMA_VERSION:
+        raise BadFile(
+            f"{source} holds steps in version {version} of the schema; this hgpo ({__version__}) reads versions up to "
+            f"{SCHEMA_VERSION}. Update it (pip install -U hgpo), or write the file again with this version."
+        )
 
 
 # JSON lines
@@ -139,6 +167,8 @@ def _parse(line: bytes, number: int, source: Path, columns: Mapping[str, str]) -
         raise BadFile(
             f"{source}, line {number}: a JSON {type(row).__name__}; expected an object with the keys of a step."
         )
+    if VERSION_KEY in row:
+        check_version(row.pop(VERSION_KEY), source)
     return {columns.get(name, name): value for name, value in row.items()} if columns else row
 
 
@@ -147,8 +177,9 @@ def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: b
         # A fixed time keeps compressed files of equal content equal.
         stream: IO[bytes] = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if compress else raw  # type: ignore[assignment]
         with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
-            for row in batch.rows():
-                text.write(json.dumps(row, ensure_ascii=False, default=_plain) + "\n")
+            for number, row in enumerate(batch.rows()):
+                step = row if number else {VERSION_KEY: SCHEMA_VERSION, **row}
+                text.write(json.dumps(step, ensure_ascii=False, default=_plain) + "\n")
                 progress.add()
 
 
@@ -189,6 +220,7 @@ def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) 
     arrow = _pyarrow()
     with _parquet_errors(arrow, source):
         schema = arrow.parquet.read_schema(source)
+        _check_metadata(schema, source)
         texts = [field.name for field in schema if arrow.types.is_string(field.type)]
         file = arrow.parquet.ParquetFile(source, read_dictionary=texts)
         gathered = _ArrowColumns()
@@ -196,6 +228,12 @@ def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) 
             gathered.add({columns.get(name, name): piece.column(name) for name in piece.schema.names})
             progress.add(source.stat().st_size * piece.num_rows / max(file.metadata.num_rows, 1))
     return gathered.finish()
+
+
+def _check_metadata(schema: Any, source: Path) -> None:
+    stored = (schema.metadata or {}).get(VERSION_KEY.encode())
+    if stored is not None:
+        check_version(int(stored) if stored.isdigit() else stored.decode(errors="replace"), source)
 
 
 class _ArrowColumns:
@@ -250,7 +288,7 @@ def _write_parquet(batch: StepBatch, target: Path, progress: Progress) -> None:
             arrays = {name: _to_arrow(arrow, name, part) for name in part.column_names}
             table = arrow.table(arrays)
             if writer is None:
-                table = table.replace_schema_metadata({"hgpo_schema_version": SCHEMA_VERSION})
+                table = table.replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
                 writer = arrow.parquet.ParquetWriter(target, table.schema, compression="zstd")
             writer.write_table(table.cast(writer.schema))
             progress.add(len(rows))

@@ -128,6 +128,9 @@ class GameSet:
 class AlfworldEnv(HouseEnv):
     """Official games in the native engine: the same texts, admissible commands and wins."""
 
+    world_version: int = 1
+    """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
     def __init__(
         self,
         data: str | os.PathLike[str] | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import MissingExtra, ResetNeeded
 from ..contract import Observation, Transition
 from ..supervised import SupervisedEnv
-from .alfworld import GameSet
+from .alfworld import AlfworldEnv, GameSet
 from .episode import EpisodeRules
 from .expert import HouseholdExpert
 
@@ -47,6 +47,9 @@ def supervised(
 
 class OfficialGames(SupervisedEnv):
     """The official engine in its worker; the expert stays in this process."""
+
+    world_version: int = AlfworldEnv.world_version
+    """The native engine's: both give the same answers."""
 
     def expert(self) -> HouseholdExpert:
         """A fresh expert."""

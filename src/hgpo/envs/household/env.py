@@ -31,6 +31,9 @@ class HouseholdEnv(HouseEnv):
         win_reward: reward of the step that solves the task.
     """
 
+    world_version: int = 1
+    """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
     def __init__(
         self,
         *,

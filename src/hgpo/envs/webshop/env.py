@@ -106,6 +106,9 @@ class WebShop:
         results: products a search returns.
     """
 
+    world_version: int = 1
+    """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
     def __init__(
         self,
         catalogue: Catalogue,

@@ -167,7 +167,10 @@ def shop(
     splits = {"train": known[tested:], "in-domain": known[:tested], "out-of-domain": foreign}
     if num_goals is not None:
         splits = {name: indices[:num_goals] for name, indices in splits.items()}
-    return WebShop(catalogue, splits=splits, max_steps=max_steps, window=window, results=results, **settings)
+    env = WebShop(catalogue, splits=splits, max_steps=max_steps, window=window, results=results, **settings)
+    # A new version of the pages and a new version of the products both make a new world.
+    env.world_version += VERSION - 1
+    return env
 
 
 def _catalogue(count: int, seed: int, values: int, folder: Path | None) -> Catalogue:

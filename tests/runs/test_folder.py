@@ -1,0 +1,212 @@
+"""The run folder: what it declares is what runs leave and what the documentation says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hgpo import StepBatch
+from hgpo.errors import BadFile, BadSetting, UnknownName
+from hgpo.files import atomic_folder
+from hgpo.runs import load, train
+from hgpo.runs.compare import compare, table_text
+from hgpo.runs.folder import (
+    LAYOUT,
+    LOCAL,
+    VERL,
+    Description,
+    EvaluationFolder,
+    RunFolder,
+    TrainState,
+    model_settings,
+    success_key,
+    write_model,
+)
+from hgpo.runs.panels import Panel
+
+from ..conftest import ROOT
+from ..worlds import FETCH
+
+PANELS = {"in-domain": Panel("household", "in-domain", ("a", "b"), 5)}
+
+
+def begin(path: Path, trainer: str = LOCAL, *words: str) -> RunFolder:
+    """A run that was begun and has done nothing yet."""
+    run = RunFolder(path)
+    run.describe(Description.of(load(FETCH, words), PANELS, 7, trainer))
+    return run
+
+
+def verl_checkpoint(run: RunFolder, step: int) -> None:
+    """What verl leaves at a step, as far as it is read."""
+    model = run.verl_model(step)
+    model.mkdir(parents=True)
+    (model / "model.safetensors").write_bytes(b"")
+    (run.checkpoint_parent / "latest_checkpointed_iteration.txt").write_text(str(step))
+
+
+def test_the_documentation_shows_the_declared_layout() -> None:
+    page = (ROOT / "docs" / "training.md").read_text()
+    section = page.partition("## What a run leaves")[2].partition("\n## ")[0]
+    shown = re.findall(r"^\| `([^`]+)` \| (.+?) \|(?: (.*?) \|)$", section, re.M)
+    who = {"": "both", LOCAL: "`hgpo train`", VERL: "verl"}
+    assert shown == [(entry.name, entry.content, who[entry.trainer]) for entry in LAYOUT]
+
+
+def test_a_run_leaves_nothing_that_is_not_declared(tmp_path: Path) -> None:
+    train(load(FETCH, ["iterations=1"]), tmp_path / "run", quiet=True)
+    patterns = [
+        re.compile(
+            entry.name.replace(".", r"\.").replace("N", r"\d") + (".*" if entry.name.endswith("/") else "")
+        )
+        for entry in LAYOUT
+        if entry.trainer != VERL
+    ]
+    left = [
+        str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*") if path.is_file()
+    ]
+    assert len(left) > 10
+    assert [name for name in left if not any(pattern.fullmatch(name) for pattern in patterns)] == []
+
+
+def test_a_description_comes_back_as_it_was(tmp_path: Path) -> None:
+    run = begin(tmp_path, VERL, "seed=3")
+    stored = run.description()
+    assert stored == Description.of(load(FETCH, ["seed=3"]), PANELS, 7, VERL)
+    assert run.config() == load(FETCH, ["seed=3"])
+    assert stored.panels["in-domain"] == PANELS["in-domain"].summary()
+    with pytest.raises(BadSetting, match="already holds a run"):
+        run.require_new()
+    with pytest.raises(BadFile, match=r"config\.json is missing"):
+        RunFolder(tmp_path / "absent").config()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"panels": 3}', '{"panels": {"s": {}}}', '{"training_tasks": "x"}']
+)
+def test_a_damaged_description_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(BadFile, match=r"config\.json .*configuration of a run"):
+        RunFolder(tmp_path).description()
+
+
+def test_metrics_are_appended_rewound_and_read(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert run.metrics() == []
+    for number in range(4):
+        run.append_metrics({"iteration": number, "success": number / 10})
+    run.rewind_metrics(2)
+    assert [row["iteration"] for row in run.metrics()] == [0, 1, 2]
+    run.append_metrics({"iteration": 2, "success": 0.9})
+    assert run.metrics()[-1] == {"iteration": 2, "success": 0.9}, "the later line about an iteration counts"
+    with open(run.metrics_file, "a") as out:
+        out.write('{"iteration": 3, "succ')
+    assert len(run.metrics()) == 3, "a last line that was not finished is no error"
+    notes: list[str] = []
+    assert len(run.metrics(notes)) == 3
+    assert "line 5" in notes[0]
+    run.metrics_file.write_text('{"iteration": 0}\n{"success": 1}\n{"iteration": 2}\n')
+    with pytest.raises(BadFile, match="line 2"):
+        run.metrics()
+
+
+def test_checkpoints_of_both_trainers_are_models_by_iteration(tmp_path: Path) -> None:
+    local, other = begin(tmp_path / "local"), begin(tmp_path / "verl", VERL)
+    for number in (2, 4, 6):
+        local.save_checkpoint(
+            TrainState(number, 0, 0, best_iteration=2), {}, lambda folder: None, {"seed": number}, keep=1
+        )
+        verl_checkpoint(other, number)
+    assert list(local.saved_models()) == [2, 6], "the best and the last"
+    assert list(other.saved_models()) == [2, 4, 6]
+    assert other.verl_step() == 6
+    assert local.verl_step() == 0
+    assert local.checkpoints()[-1].state().iteration == 6
+    for run in (local, other):
+        for number, success in ((0, 0.1), (2, 0.5), (4, 0.5), (6, 0.4)):
+            run.append_metrics({"iteration": number, success_key("in-domain"): success})
+        assert run.best_iteration() == 2
+        assert run.find_model("best") == run.saved_models()[2]
+        assert run.find_model("last") == run.saved_models()[6]
+        assert run.find_model("6") == run.saved_models()[6]
+        with pytest.raises(UnknownName, match="best, last"):
+            run.find_model("5")
+        write_model(run.model, lambda folder: None, {"seed": 9})
+        assert run.find_model("last") == run.model
+    assert model_settings(local.find_model("2")) == {"seed": 2}
+
+
+def test_the_best_checkpoint_is_never_another_one(tmp_path: Path) -> None:
+    run = begin(tmp_path, VERL)
+    with pytest.raises(BadFile, match="no checkpoint yet"):
+        run.find_model("last")
+    verl_checkpoint(run, 2)
+    with pytest.raises(BadFile, match="never evaluated"):
+        run.find_model("best")
+    run.append_metrics({"iteration": 1, success_key("in-domain"): 0.5})
+    with pytest.raises(BadFile, match="iteration 1, which was not saved"):
+        run.find_model("best")
+
+
+def test_rollouts_know_their_iteration(tmp_path: Path) -> None:
+    steps = StepBatch.read(ROOT / "docs" / "examples" / "kitchen.jsonl")
+    run = RunFolder(tmp_path)
+    paths = [
+        run.write_rollouts(steps, 1),
+        run.write_rollouts(steps, 2, part=1),
+        run.write_rollouts(steps, 10),
+    ]
+    (run.rollouts / "notes.txt").write_text("")
+    assert run.rollout_files() == dict(zip(paths, (1, 2, 10)))
+    assert paths[1].name == "000002-1.parquet"
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    write_model(target, lambda folder: (folder / "weights").write_text("old") and None, {})
+
+    def fail(folder: Path) -> None:
+        (folder / "weights").write_text("new")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_model(target, fail, {})
+    assert (target / "weights").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    (tmp_path / ".partial-model").mkdir()
+    (tmp_path / ".partial-old-model").mkdir()
+    with atomic_folder(target) as partial:
+        (partial / "weights").write_text("new")
+    assert (target / "weights").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_evaluations_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHECKPOINTS_DIR", str(tmp_path))
+    folder = EvaluationFolder.default("name")
+    folder.write_log(3, ["one", "two"])
+    folder.write_result("in-domain", {"success": 0.5})
+    assert (tmp_path / "logs" / "name" / "output_seed3.log").read_text() == "one\ntwo\n"
+    assert json.loads((tmp_path / "logs" / "name" / "result_in-domain.json").read_text()) == {"success": 0.5}
+
+
+def test_runs_of_both_trainers_are_compared_and_told_apart(tmp_path: Path) -> None:
+    runs = [begin(tmp_path / trainer, trainer) for trainer in (LOCAL, VERL)]
+    for run, last in zip(runs, (0.5, 0.7)):
+        for number, success in ((0, 0.1), (2, last)):
+            run.append_metrics({"iteration": number, success_key("in-domain"): success})
+    found = compare([str(run.path) for run in runs])
+    assert [group["last"]["mean"] for group in found["groups"]] == [0.5, 0.7]
+    one, two = (group["name"] for group in found["groups"])
+    assert two == f"{one}, verl"
+    assert f"{two} - {one}: +20.0" in table_text(found)
+
+
+def test_a_run_that_was_never_evaluated_is_not_compared(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.describe(Description.of(load(FETCH, ["eval.every=0"]), {}, 7))
+    with pytest.raises(BadFile, match=r"eval\.every=0"):
+        compare([str(tmp_path)])
