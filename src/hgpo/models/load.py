@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from ..config.schema import ModelConfig
 from ..errors import BadFile, BadSetting, MissingExtra
 from ..seeds import derive
+from .folder import base_model
 from .packages import MODELS
 
 ADAPTERS = "adapter_config.json"
@@ -187,9 +188,9 @@ def _adapted(folder: Path, config: ModelConfig, device: torch.device) -> tuple[A
     if not (folder / "adapter_model.safetensors").is_file():
         raise BadFile(f"{folder} describes adapters but holds no adapter_model.safetensors.")
     base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
-    # A run may have been moved, with the policy it started from inside it: RUN/checkpoints/N/model beside RUN/start.
-    beside = folder.resolve().parents[2] / "start"
-    if not Path(base).exists() and beside.is_dir():
+    # A run may have been moved, with the policy it started from inside it.
+    beside = base_model(folder)
+    if not Path(base).exists() and beside is not None:
         base = str(beside)
     model, _ = load_model(base, config, device)
     return PeftModel.from_pretrained(model, str(folder)).merge_and_unload(), _tokenizer(str(folder))

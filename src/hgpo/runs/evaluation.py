@@ -11,10 +11,11 @@ from ..config.load import apply, as_dict, build, load
 from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, UnknownName
+from ..models.folder import model_settings
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..policies.hf.memory import memory_explained
-from .folder import EvaluationFolder, RunFolder, model_settings
+from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
 
@@ -49,7 +50,8 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     name = folder.resolve().name if folder.exists() else path.replace("/", "_")
     stored: Mapping[str, Any] | None = None
     if run.holds_models():
-        model, stored = str(run.find_model(checkpoint)), run.description().config
+        model = str(run.find_model(checkpoint))
+        stored = run.description().config if preset is None else None
     else:
         model, stored = path, model_settings(folder)
         if stored is None and folder.exists() and not (folder / "config.json").is_file():

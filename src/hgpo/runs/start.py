@@ -16,13 +16,13 @@ from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
 from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
 from ..learn.kernels import quicken
+from ..models.folder import write_model
 from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
 from ..models.tokenizer import make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive
-from .folder import write_model
 from .tracking import Screen
 
 
