@@ -15,8 +15,8 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from train import SHAPES, make, matmul_rate, synchronise
@@ -24,27 +24,35 @@ from train import SHAPES, make, matmul_rate, synchronise
 from hgpo.config.schema import AgentConfig, Config, EnvConfig, ModelConfig
 from hgpo.config.stage import open_stage
 from hgpo.models.load import load_model
-from hgpo.models.tokenizer import make_tokenizer
+from hgpo.models.tiny import make_tokenizer
 from hgpo.play import Job
 from hgpo.play.policy import Reply, Request
-from hgpo.policies.hf.policy import HFPolicy, Sampling, fast_decoder
+from hgpo.policies.hf.engine import HFEngine
 
 
-class Timed(HFPolicy):
-    """Counts requests per episode, and distinct prompt tokens."""
+class Watched:
+    """Any policy; counts requests per episode, and the tokens of distinct prompts that are asked for together."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, engine: HFEngine) -> None:
+        self.inner, answer = engine.policy(1.0), engine.answer
         self.distinct_tokens = 0
         self.finished: set[str] = set()
         self.for_finished = 0
         self.asked: Counter[str] = Counter()
 
-    def answer(self, requests: list[Request]) -> list[Reply]:
-        self.for_finished += sum(one.episode in self.finished for one in requests)
-        self.asked.update(one.episode for one in requests)
-        self.distinct_tokens += sum(map(len, {tuple(one.prompt_ids) for one in requests}))
-        return super().answer(requests)
+        def counted(requests: Sequence[Request]) -> list[Reply]:
+            self.distinct_tokens += sum(map(len, {tuple(one.prompt_ids) for one in requests}))
+            return answer(requests, 1.0)
+
+        self.inner.answer = counted
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        return await self.inner.encode(prompt)
+
+    async def generate(self, request: Request) -> Reply:
+        self.for_finished += request.episode in self.finished
+        self.asked[request.episode] += 1
+        return await self.inner.generate(request)
 
     def finish(self, episode: str) -> None:
         self.finished.add(episode)
@@ -99,47 +107,51 @@ def main() -> None:
     if not args.model:
         words = " ".join(stage.task_source.reset(task).text for task in tasks)
         tokenizer = make_tokenizer([words], "bpe", min(model.config.vocab_size, 2000 if half else 320))
-    sampling = Sampling(1.0, args.max_new_tokens, args.batch_tokens or (524288 if half else 4096))
+    engine = HFEngine(
+        model,
+        tokenizer,
+        max_new_tokens=args.max_new_tokens,
+        batch_tokens=args.batch_tokens or (524288 if half else 4096),
+    )
     # A few steps first: kernels are chosen and memory is taken on the first calls.
     warm = open_stage(replace(config, agent=replace(config.agent, max_steps=2)))
-    decoder = fast_decoder(model, tokenizer, args.max_new_tokens)
     jobs = [
         Job(task, task, index, number * args.group + index)
         for number, task in enumerate(tasks)
         for index in range(args.group)
     ]
-    warm.play(Timed(model, tokenizer, sampling, None, decoder), jobs)
-    policy = Timed(model, tokenizer, sampling, None, decoder)
+    warm.play(engine.policy(1.0), jobs)
+    policy, before = Watched(engine), engine.counters
     start = time.perf_counter()
-    found = stage.play(policy, jobs)
+    played = stage.play(policy, jobs)
     seconds = time.perf_counter() - start
-    steps = sum(len(one.steps) for one in found.episodes)
+    counters = engine.counters - before
+    steps = sum(len(one.steps) for one in played.episodes)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    decode_steps = policy.counters.batches * args.max_new_tokens
+    decode_steps = counters.batches * args.max_new_tokens
     reading = decode_steps * weights / copy_rate(device)
     size = sum(parameter.numel() for parameter in model.parameters())
     arithmetic = 2 * size * policy.distinct_tokens / matmul_rate(device, model.dtype)
-    generating = policy.counters.seconds
+    generating = counters.seconds
     result = {
         "benchmark": "rollout",
         "device": torch.cuda.get_device_name() if half else "cpu",
         "threads": torch.get_num_threads(),
         "shape": args.model or args.model_shape,
-        "episodes": len(found.episodes),
+        "episodes": len(played.episodes),
         "steps": steps,
         "seconds": seconds,
         "steps_per_second": steps / seconds,
         "seconds_generating": generating,
         "seconds_environment_and_prompts": seconds - generating,
         "seconds_over_generating": seconds / generating,
-        "prompt_tokens": policy.counters.prompt_tokens,
-        "new_tokens": policy.counters.new_tokens,
-        "new_tokens_per_second": policy.counters.new_tokens / generating,
-        "prompt_padding_share": policy.counters.padded_tokens
-        / (policy.counters.padded_tokens + policy.counters.prompt_tokens),
+        "prompt_tokens": counters.prompt_tokens,
+        "new_tokens": counters.new_tokens,
+        "new_tokens_per_second": counters.new_tokens / generating,
+        "prompt_padding_share": counters.padded_tokens / (counters.padded_tokens + counters.prompt_tokens),
         "requests_for_finished_episodes": policy.for_finished,
         "requests_per_step": sum(policy.asked.values()) / steps,
-        "distinct_prompt_token_share": policy.distinct_tokens / policy.counters.prompt_tokens,
+        "distinct_prompt_token_share": policy.distinct_tokens / counters.prompt_tokens,
         "limit_seconds_reading_weights": reading,
         "limit_seconds_prompt_arithmetic": arithmetic,
         "generating_over_limit": generating / (reading + arithmetic),

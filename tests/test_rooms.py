@@ -18,13 +18,12 @@ PACKAGE = Path(hgpo.__file__).parent
 # What needs more than numpy when it is imported; every other module does without.
 NEEDS_TORCH = (
     "learn",
+    "models.device",
     "models.load",
+    "models.tiny",
     "policies.hf",
-    "policies.vllm",
-    "runs.measures",
     "runs.player",
     "runs.start",
-    "runs.stopping",
     "runs.training",
     "verl.cpu",
 )

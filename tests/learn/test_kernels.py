@@ -15,9 +15,9 @@ from hgpo.config.schema import Config, ModelConfig, WarmConfig
 from hgpo.errors import BadSetting
 from hgpo.learn.clone import clone
 from hgpo.learn.distributed import Processes
-from hgpo.learn.kernels import fixed_order, fuse_norms, quicken
+from hgpo.learn.kernels import choose_kernels, fixed_order, fuse_norms
 from hgpo.learn.learner import Learner
-from hgpo.models.load import make_tiny
+from hgpo.models.tiny import make_tiny
 
 from .tokens import Row, batch_of
 
@@ -56,9 +56,9 @@ def test_attention_that_plans_for_every_shape_is_off_on_a_gpu(monkeypatch: pytes
     before = torch.backends.cuda.cudnn_sdp_enabled()
     try:
         torch.backends.cuda.enable_cudnn_sdp(True)
-        quicken(torch.nn.Linear(1, 1), torch.device("cpu"))
+        choose_kernels(torch.nn.Linear(1, 1), torch.device("cpu"))
         assert torch.backends.cuda.cudnn_sdp_enabled()
-        quicken(torch.nn.Linear(1, 1), torch.device("cuda"))
+        choose_kernels(torch.nn.Linear(1, 1), torch.device("cuda"))
         assert not torch.backends.cuda.cudnn_sdp_enabled()
         assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     finally:

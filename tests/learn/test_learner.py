@@ -14,7 +14,9 @@ from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.errors import BadFile, NotFinite
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
-from hgpo.models.load import DTYPES, load_model, make_tiny
+from hgpo.models.device import DTYPES
+from hgpo.models.load import load_model
+from hgpo.models.tiny import make_tiny
 from hgpo.runs import load, train
 
 from ..worlds import FETCH

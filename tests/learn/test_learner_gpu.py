@@ -8,7 +8,8 @@ import torch
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
-from hgpo.models.load import DTYPES, make_tiny
+from hgpo.models.device import DTYPES
+from hgpo.models.tiny import make_tiny
 
 from .test_learner import rows
 from .tokens import Row, batch_of

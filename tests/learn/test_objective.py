@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from hgpo.config.schema import ModelConfig
+from hgpo.config.schema import ModelConfig, UpdateConfig
+from hgpo.errors import UnknownName
 from hgpo.learn.batching import MicroBatch, micro_batches, minibatches, row_lengths, share_out, tensors
-from hgpo.learn.objective import Objective, k3, loss_sum, policy_terms, token_logprobs, token_weights
-from hgpo.models.load import make_tiny
+from hgpo.learn.objective import LOSSES, find_loss, k3, loss_sum, ppo, token_logprobs, token_weights
+from hgpo.models.tiny import make_tiny
 
 from .tokens import Row, batch_of
 
@@ -60,7 +61,7 @@ def test_logprobs_do_not_depend_on_padding(model: torch.nn.Module, temperature: 
         assert batch.response_mask[place].sum() == size
 
 
-def literal_loss(model: torch.nn.Module, rows: list[Row], goal: Objective) -> float:
+def literal_loss(model: torch.nn.Module, rows: list[Row], goal: UpdateConfig) -> float:
     total = weight = 0.0
     for row in rows:
         for new, old in zip(literal_logprobs(model, row, 1.0), row.logprobs):
@@ -78,7 +79,7 @@ def literal_loss(model: torch.nn.Module, rows: list[Row], goal: Objective) -> fl
 @pytest.mark.parametrize("dual_clip", [0.0, 3.0])
 def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, dual_clip: float) -> None:
     rows = some_rows(9, seed=3)
-    goal = Objective(clip_low=0.2, clip_high=0.3, dual_clip=dual_clip, aggregate=aggregate)
+    goal = UpdateConfig(clip_low=0.2, clip_high=0.3, dual_clip=dual_clip, aggregate=aggregate)
     whole = padded(rows)
     normaliser = float(token_weights(whole, aggregate).sum())
     logs, _ = token_logprobs(model, whole, 1.0)
@@ -87,7 +88,7 @@ def test_loss_equals_literal_arithmetic(model: torch.nn.Module, aggregate: str, 
 
 
 def gradient(
-    model: torch.nn.Module, rows: list[Row], parts: list[np.ndarray], goal: Objective
+    model: torch.nn.Module, rows: list[Row], parts: list[np.ndarray], goal: UpdateConfig
 ) -> torch.Tensor:
     model.zero_grad()
     whole = padded(rows)
@@ -100,10 +101,13 @@ def gradient(
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
-def test_micro_batches_and_padding_rows_change_nothing(model: torch.nn.Module, aggregate: str) -> None:
+def test_micro_batches_and_padding_rows_change_nothing(
+    model: torch.nn.Module, aggregate: str, loss: str
+) -> None:
     rows = some_rows(11, seed=5)
-    goal = Objective(kl_coef=0.05, entropy_coef=0.01, aggregate=aggregate)
+    goal = UpdateConfig(loss=loss, kl_coef=0.05, entropy_coef=0.01, aggregate=aggregate)
     whole = gradient(model, rows, [np.arange(11)], goal)
     lengths = row_lengths(batch_of(rows))
     split = micro_batches(lengths, np.arange(11), 40)
@@ -120,7 +124,7 @@ def test_micro_batches_and_padding_rows_change_nothing(model: torch.nn.Module, a
 def test_large_batches_in_chunks_give_the_same(
     model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, goal = some_rows(11, seed=6), Objective(entropy_coef=0.01)
+    rows, goal = some_rows(11, seed=6), UpdateConfig(kl_coef=0.0, entropy_coef=0.01)
     whole = gradient(model, rows, [np.arange(11)], goal)
     monkeypatch.setattr("hgpo.learn.objective.LARGE", 250)
     assert torch.allclose(gradient(model, rows, [np.arange(11)], goal), whole, atol=1e-6)
@@ -134,12 +138,71 @@ def test_prompts_carry_no_gradient_of_their_own(model: torch.nn.Module) -> None:
     assert float(batch.response_mask.sum()) == sum(len(row.response_ids) for row in rows)
 
 
-def test_sign_pushes_probability_the_right_way() -> None:
+@pytest.mark.parametrize("name", LOSSES)
+def test_sign_pushes_probability_the_right_way(name: str) -> None:
     logs = torch.zeros(2, 1, requires_grad=True)
-    loss, _ = policy_terms(logs, torch.zeros(2, 1), torch.tensor([1.0, -1.0]), Objective())
+    old, mask = torch.zeros(2, 1), torch.ones(2, 1)
+    loss, _ = LOSSES[name](logs, old, torch.tensor([1.0, -1.0]), mask, UpdateConfig())
     loss.sum().backward()
     assert logs.grad is not None
     assert logs.grad[0].item() < 0 < logs.grad[1].item()
+
+
+def by_hand(name: str, gap: list[float], advantage: float, **settings: float) -> list[float]:
+    """Loss, with every step equal, then gradient, of one reply whose log-probabilities moved by `gap` from -1 each.
+
+    A row with one token more stands beside it, so that padding is there to be counted wrongly.
+    """
+    size = len(gap)
+    old = torch.full((2, size + 1), -1.0)
+    logs = (old + torch.tensor([[*gap, 0.0], [0.0] * (size + 1)])).requires_grad_()
+    mask = torch.tensor([[1.0] * size + [0.0], [1.0] * (size + 1)])
+    update = UpdateConfig(**settings)  # type: ignore[arg-type]
+    terms, _ = LOSSES[name](logs, old, torch.tensor([advantage, 0.0]), mask, update)
+    loss = ((terms * mask)[0] / size).sum()
+    loss.backward()
+    assert logs.grad is not None
+    assert logs.grad[0, size] == 0
+    return [float(loss.detach()), *logs.grad[0, :size].tolist()]
+
+
+def test_gspo_has_one_ratio_for_the_whole_reply() -> None:
+    """s = exp(mean of 0.3 and -0.1) = exp(0.1) for both tokens, -A s / 2 as gradient of each."""
+    ratio = math.exp(0.1)
+    assert by_hand("gspo", [0.3, -0.1], 2.0) == pytest.approx([-2.0 * ratio, -ratio, -ratio])
+    # Beyond 1 + 0.05 the clip holds the loss and stops the gradient; a negative advantage goes on pulling back.
+    assert by_hand("gspo", [0.3, -0.1], 2.0, clip_high=0.05) == pytest.approx([-2.1, 0.0, 0.0])
+    assert by_hand("gspo", [0.3, -0.1], -2.0, clip_high=0.05) == pytest.approx([2.0 * ratio, ratio, ratio])
+
+
+def test_ppo_has_a_ratio_for_every_token() -> None:
+    """Of exp(0.3) and exp(-0.1) the first is above 1 + 0.2: its loss is held there, without a gradient."""
+    assert by_hand("ppo", [0.3, -0.1], 2.0) == pytest.approx([-(1.2 + math.exp(-0.1)), 0.0, -math.exp(-0.1)])
+    # exp(1.5) is above the dual clip of 3: for A < 0 the loss is -A c and pulls no more.
+    assert by_hand("ppo", [1.5], -2.0) == pytest.approx([6.0, 0.0])
+
+
+def test_cispo_clips_the_weight_and_keeps_the_gradient() -> None:
+    """Weights min(exp(0.3), 1.2) = 1.2 and exp(-0.1); log-probabilities -0.7 and -1.1."""
+    low = math.exp(-0.1)
+    assert by_hand("cispo", [0.3, -0.1], 2.0) == pytest.approx([-(1.2 * -0.7 + low * -1.1), -1.2, -low])
+
+
+def test_reinforce_knows_no_ratio() -> None:
+    assert by_hand("reinforce", [0.3, -0.1], 2.0) == pytest.approx([1.8, -1.0, -1.0])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_all_losses_agree_where_nothing_has_moved(name: str) -> None:
+    """At the sampling policy every one of them has the policy gradient, -A grad(logprob)."""
+    assert by_hand(name, [0.0, 0.0, 0.0], 1.5)[1:] == pytest.approx([-0.5] * 3)
+
+
+def test_the_name_decides_the_loss() -> None:
+    assert find_loss("ppo") is ppo
+    assert UpdateConfig().loss == "ppo"
+    with pytest.raises(UnknownName, match=r"Unknown loss 'gsppo'. Did you mean 'gspo'"):
+        find_loss("gsppo")
 
 
 def test_k3_is_zero_at_equality_and_positive_elsewhere() -> None:

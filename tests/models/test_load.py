@@ -10,8 +10,8 @@ import torch
 from hgpo.cli import main
 from hgpo.config.schema import ModelConfig
 from hgpo.errors import BadFile, BadSetting
-from hgpo.models.load import check_source, load_model, make_tiny, save_model
-from hgpo.models.tokenizer import make_tokenizer
+from hgpo.models.load import check_source, load_model, save_model
+from hgpo.models.tiny import make_tiny, make_tokenizer
 from hgpo.runs import load
 
 from ..worlds import FETCH

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from hgpo.models.tokenizer import make_tokenizer
-from hgpo.policies.encoding import Encoder
+from hgpo.models.tiny import make_tokenizer
+from hgpo.policies.encoding import PromptEncoder
 
 PLAIN = (
     "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}<|end|>\n{% endfor %}"
@@ -42,19 +42,19 @@ def rendered(tok: Any, prompt: str) -> list[int]:
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_the_same_ids_as_rendering_every_time(template: str | None, prompt: str) -> None:
     tok = tokenizer(template)
-    assert list(Encoder(tok)(prompt)) == rendered(tok, prompt)
+    assert list(PromptEncoder(tok)(prompt)) == rendered(tok, prompt)
 
 
 def test_only_templates_that_leave_the_message_alone_are_rendered_once() -> None:
-    assert Encoder(tokenizer(PLAIN)).ends == ("<|user|>\n", "<|end|>\ngo:")
-    assert Encoder(tokenizer(None)).ends == ("", "")
+    assert PromptEncoder(tokenizer(PLAIN)).ends == ("<|user|>\n", "<|end|>\ngo:")
+    assert PromptEncoder(tokenizer(None)).ends == ("", "")
     for template in (TRIMS, TWICE, SKIPS):
-        assert Encoder(tokenizer(template)).ends is None
+        assert PromptEncoder(tokenizer(template)).ends is None
 
 
 def test_equal_prompts_are_encoded_once() -> None:
     tok = tokenizer(PLAIN)
-    encoder = Encoder(tok)
+    encoder = PromptEncoder(tok)
     first = encoder("go to shelf 1")
     assert encoder("go to shelf 1") is first
     assert encoder.many(["two", "go to shelf 1", "two"])[1] is first
@@ -64,11 +64,11 @@ def test_equal_prompts_are_encoded_once() -> None:
 def test_together_as_one_by_one(template: str | None) -> None:
     tok = tokenizer(template)
     asked = PROMPTS * 3 + [f"go to shelf {number}" for number in range(20)]
-    assert Encoder(tok).many(asked) == [tuple(rendered(tok, prompt)) for prompt in asked]
+    assert PromptEncoder(tok).many(asked) == [tuple(rendered(tok, prompt)) for prompt in asked]
 
 
 def test_old_prompts_are_forgotten() -> None:
-    encoder = Encoder(tokenizer(PLAIN), remember=3)
+    encoder = PromptEncoder(tokenizer(PLAIN), remember=3)
     found = encoder.many([f"shelf {number}" for number in range(8)])
     assert list(encoder.known) == ["shelf 5", "shelf 6", "shelf 7"]
     assert encoder("shelf 0") == found[0]

@@ -13,7 +13,7 @@ import pytest
 
 from hgpo.errors import EndpointFailed
 from hgpo.play.policy import Request
-from hgpo.policies.endpoint import EndpointPolicy
+from hgpo.policies.endpoint import EndpointEngine
 
 
 class Server(ThreadingHTTPServer):
@@ -56,7 +56,8 @@ def server() -> Iterator[Server]:
 
 
 def ask(server: Server, count: int = 1) -> list[str]:
-    policy = EndpointPolicy(f"http://127.0.0.1:{server.server_port}/v1/", "m", key="secret")
+    engine = EndpointEngine(f"http://127.0.0.1:{server.server_port}/v1/", "m", key="secret")
+    policy = engine.policy(0.4)
     requests = [Request(f"say word{n}", (), 2**40 + n, f"e{n}", 0, "") for n in range(count)]
 
     async def go() -> list[str]:

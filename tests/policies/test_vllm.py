@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from hgpo.errors import MissingExtra
 from hgpo.play.policy import Request
-from hgpo.policies.hf.policy import Sampling
-from hgpo.policies.vllm import VllmPolicy
+from hgpo.policies.engine import Counters
+from hgpo.policies.vllm import VllmEngine
 
 
 class Words:
@@ -38,15 +37,15 @@ class LLM:
     def generate(self, prompts: list[dict[str, Any]], params: list[Any], *, use_tqdm: bool) -> list[Any]:
         assert not use_tqdm
         self.calls += 1
-        found = []
+        outputs = []
         for prompt, asked in zip(prompts, params, strict=True):
             assert (asked.logprobs, asked.temperature) == (0, 0.5)
             ids = [prompt["prompt_token_ids"][-1], asked.seed % 10][: asked.max_tokens]
             logs = [{token: SimpleNamespace(logprob=-0.25 * token)} for token in ids]
             reason = "stop" if len(ids) == 2 else "length"
             said = SimpleNamespace(text=str(ids), token_ids=tuple(ids), logprobs=logs, finish_reason=reason)
-            found.append(SimpleNamespace(outputs=[said]))
-        return found
+            outputs.append(SimpleNamespace(outputs=[said]))
+        return outputs
 
 
 @pytest.fixture
@@ -59,8 +58,9 @@ def vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("vllm")
 @pytest.mark.parametrize("limit", [1, 8])
 def test_every_request_has_its_own_seed_and_keeps_its_tokens(limit: int) -> None:
-    policy = VllmPolicy("folder", Sampling(0.5, limit), gpu_memory_utilization=0.4)
-    assert policy.engine.settings == {
+    engine = VllmEngine("folder", limit, gpu_memory_utilization=0.4)
+    policy = engine.policy(0.5)
+    assert engine.llm.settings == {
         "model": "folder",
         "logprobs_mode": "processed_logprobs",
         "gpu_memory_utilization": 0.4,
@@ -77,10 +77,13 @@ def test_every_request_has_its_own_seed_and_keeps_its_tokens(limit: int) -> None
     assert (list(first.response_ids), list(second.response_ids)) == ([4, 7][:limit], [7, 2][:limit])
     assert list(first.logprobs) == [-1.0, -1.75][:limit]
     assert first.truncated == (limit == 1)
-    assert policy.engine.calls == 1
+    assert engine.llm.calls == 1
+    counted = replace(engine.counters, seconds=0.0)
+    assert counted == Counters(requests=2, batches=1, prompt_tokens=5, new_tokens=2 * min(2, limit))
+    assert engine.counters.seconds > 0
 
 
 def test_without_vllm_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(MissingExtra, match="vllm"):
-        VllmPolicy("folder", Sampling())
+        VllmEngine("folder", 8)

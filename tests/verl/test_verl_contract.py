@@ -148,7 +148,7 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from hgpo.models.tokenizer import make_tokenizer
+    from hgpo.models.tiny import make_tokenizer
 
     return make_tokenizer(["cell 0 1 2 3 4 left right your task is to reach the end"], "bpe", 300)
 

@@ -121,7 +121,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
     from hgpo.models.load import load_model
     from hgpo.play import WindowMemory, run_episode
     from hgpo.play.policy import Reply
-    from hgpo.policies.encoding import Encoder
+    from hgpo.policies.encoding import PromptEncoder
 
     run, _ = one
     config = RunFolder(run).config()
@@ -139,7 +139,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
                 self.steps = steps
 
             async def encode(self, prompt):
-                return Encoder(tokenizer)(prompt)
+                return PromptEncoder(tokenizer)(prompt)
 
             async def generate(self, request):
                 return Reply(self.steps[request.step]["response"])
@@ -168,14 +168,15 @@ def test_the_first_iteration_is_the_local_trainers(one):
     from hgpo.config.stage import open_stage
     from hgpo.learn.distributed import Processes
     from hgpo.models.load import load_model
-    from hgpo.policies.hf.policy import HFPolicy, Sampling
+    from hgpo.policies.hf.engine import HFEngine
     from hgpo.runs.rollout import roll_out
 
     run, _ = one
     config = RunFolder(run).config()
     device = torch.device("cpu")
     model, tokenizer = load_model(str(run / "start"), config.model, device)
-    policy = HFPolicy(model.eval(), tokenizer, Sampling(1.0, config.agent.max_response_tokens))
+    engine = HFEngine(model.eval(), tokenizer, max_new_tokens=config.agent.max_response_tokens)
+    policy = engine.policy(1.0)
     stage = open_stage(config)
     tasks = stage.tasks(config.env.split, config.env.tasks)
     local = by_step(roll_out(stage, policy, config, Processes(device), tasks, 0, 1).batch.rows())

@@ -27,8 +27,8 @@ def run(args: argparse.Namespace) -> int:
     from ..config.load import load
     from ..config.stage import open_stage
     from ..errors import BadSetting
-    from ..models.load import pick_device
-    from ..policies.hf.memory import memory_explained
+    from ..models.device import pick_device
+    from ..models.out_of_memory import out_of_memory_explained
     from ..runs.start import prepare
     from ..runs.tracking import Screen
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     stage = open_stage(config)
     screen = Screen(0, quiet=args.quiet)
     try:
-        with memory_explained():
+        with out_of_memory_explained():
             prepare(config, stage, folder, pick_device(config.device), screen)
     finally:
         stage.close()

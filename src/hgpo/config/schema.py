@@ -113,6 +113,11 @@ class RolloutConfig(Settings):
     tasks: int = setting(16, "Tasks per iteration.")
     group_size: int = setting(8, "Rollouts of each task.")
     temperature: float = setting(1.0, "Sampling temperature.")
+    engine: str = setting(
+        "hf",
+        "What samples the replies, by its name in `hgpo.policies.engine`; `hf` is the transformers decoder in this "
+        "process.",
+    )
     batch_tokens: int = setting(131072, "Token positions in flight during generation.")
     keep_every: int = setting(10, "Rollouts of every so manieth iteration are written to disk; 0 keeps none.")
 
@@ -143,6 +148,11 @@ class UpdateConfig(Settings):
     minibatch_rows: int = setting(256, "Steps per optimiser step when `updates` is 0.")
     micro_tokens: int = setting(
         32768, "Token positions per forward pass; gradients add up over as many as a minibatch needs."
+    )
+    loss: str = setting(
+        "ppo",
+        "Policy loss: `ppo` (clipped, with dual clip), `gspo` (one ratio per reply), `cispo` (clipped weights) or "
+        "`reinforce` (no ratio).",
     )
     clip_low: float = setting(0.2, "PPO clip below 1.")
     clip_high: float = setting(0.2, "PPO clip above 1.")

@@ -15,11 +15,11 @@ import torch
 
 from ..config.schema import Config
 from ..errors import BadSetting
-from ..models.load import autocast
+from ..models.device import autocast
+from ..models.out_of_memory import TokenBudget
 from ..play import Job, episode_metrics, record
 from ..play.stage import Stage
-from ..policies.encoding import Encoder
-from ..policies.hf.budget import Budget
+from ..policies.encoding import PromptEncoder
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive, generator
 from ..steps.batch import StepBatch
@@ -76,7 +76,7 @@ def demonstrate(
 
 def tokenised(steps: StepBatch, tokenizer: Any) -> StepBatch:
     """The steps with the token ids of their prompts and replies; every reply ends with the end token."""
-    prompts = Encoder(tokenizer).many(steps["prompt"].tolist())
+    prompts = PromptEncoder(tokenizer).many(steps["prompt"].tolist())
     replies = tokenizer(steps["response"].tolist(), add_special_tokens=False)["input_ids"]
     response_ids = Ragged.of([[*reply, tokenizer.eos_token_id] for reply in replies], np.int64)
     return steps.with_columns(
@@ -99,7 +99,7 @@ def clone(
         betas=(0.9, 0.98),
         fused=True if device.type == "cuda" else None,
     )
-    budget = Budget(config.update.micro_tokens, "update.micro_tokens")
+    budget = TokenBudget(config.update.micro_tokens, "update.micro_tokens")
     lengths = row_lengths(batch)
     per_epoch = -(-len(batch) // settings.batch_rows)
     total, number = per_epoch * settings.epochs, 0
@@ -129,7 +129,7 @@ def _gradients(
     batch: StepBatch,
     part: IntArray,
     config: Config,
-    budget: Budget,
+    budget: TokenBudget,
     pad_id: int,
     device: torch.device,
 ) -> torch.Tensor:

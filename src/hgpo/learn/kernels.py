@@ -17,7 +17,7 @@ KINDS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
 """Classes that compute weight * x / sqrt(mean(x^2) + variance_epsilon), and nothing else."""
 
 
-def quicken(model: Any, device: torch.device) -> None:
+def choose_kernels(model: Any, device: torch.device) -> None:
     """Choose the kernels for `model`, in place, if it is on a GPU; attention is chosen for the whole process."""
     if device.type == "cuda":
         fuse_norms(model)
@@ -61,14 +61,14 @@ def fixed_order(device: torch.device, wanted: bool = True) -> Iterator[None]:
 
 
 def fuse_norms(model: Any) -> int:
-    """Let the RMS norms of `model` run as one kernel each, in place; returns how many were found.
+    """Let the RMS norms of `model` run as one kernel each, in place; returns how many there are.
 
     transformers writes them as seven, which in narrow models costs more than the matrix products.
     """
-    found = [module for module in model.modules() if type(module).__name__ in KINDS]
-    for module in found:
+    norms = [module for module in model.modules() if type(module).__name__ in KINDS]
+    for module in norms:
         module.forward = MethodType(_forward, module)
-    return len(found)
+    return len(norms)
 
 
 def _forward(self: Any, hidden: torch.Tensor) -> torch.Tensor:

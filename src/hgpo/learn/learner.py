@@ -13,15 +13,16 @@ import torch
 
 from ..config.schema import Config
 from ..errors import BadFile, NotFinite
-from ..models.load import autocast, base_weights, with_lora
-from ..policies.hf.budget import Budget
+from ..models.device import autocast
+from ..models.lora import add_adapters, without_adapters
+from ..models.out_of_memory import TokenBudget
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
 from .batching import largest_pass, minibatches, pass_tokens, row_lengths, share_out, tensors
 from .distributed import Processes, full, put, shard
-from .kernels import fixed_order, quicken
+from .kernels import choose_kernels, fixed_order
 from .masters import Masters
-from .objective import Objective, loss_sum, token_logprobs
+from .objective import loss_sum, token_logprobs
 
 T = TypeVar("T")
 
@@ -39,20 +40,12 @@ class Learner:
         self.half = config.model.dtype == "bfloat16"
         self.lora = config.model.lora_rank > 0
         update = config.update
-        self.objective = Objective(
-            update.clip_low,
-            update.clip_high,
-            update.dual_clip,
-            update.kl_coef,
-            update.entropy_coef,
-            update.aggregate,
-        )
         if self.lora:
             # Adapters start as no change; their first random half must be the same in every process.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
-                model = with_lora(model, config.model)
-        quicken(model, processes.device)
+                model = add_adapters(model, config.model)
+        choose_kernels(model, processes.device)
         self.reference = None
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()
@@ -90,7 +83,7 @@ class Learner:
             fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
-        self.budget = Budget(update.micro_tokens, "update.micro_tokens")
+        self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens")
 
     def update(self, batch: StepBatch, seed: int) -> dict[str, float]:
         """Run all optimiser steps of one iteration and return its metrics.
@@ -182,14 +175,14 @@ class Learner:
         A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
         leaving it out of the passes changes nothing but the time they take.
         """
-        if self.objective.kl_coef or self.objective.entropy_coef:
+        if self.config.update.kl_coef or self.config.update.entropy_coef:
             return rows
         trained: IntArray = rows[batch["advantage"][rows] != 0]
         return trained
 
     def _weight(self, batch: StepBatch, rows: IntArray) -> float:
         """What the rows with the given numbers count together: the sum of their `token_weights`."""
-        if self.objective.aggregate == "step-mean":
+        if self.config.update.aggregate == "step-mean":
             return float(len(rows))
         return float(batch.lists("response_ids").lengths[rows].sum())
 
@@ -208,10 +201,12 @@ class Learner:
                     tensor,
                     self.config.rollout.temperature,
                     entropy=True,
-                    entropy_gradient=self.objective.entropy_coef != 0,
+                    entropy_gradient=self.config.update.entropy_coef != 0,
                 )
                 reference = self._reference(tensor)
-            loss, values = loss_sum(tensor, logs, entropy, reference, self.objective, max(1.0, normaliser))
+            loss, values = loss_sum(
+                tensor, logs, entropy, reference, self.config.update, max(1.0, normaliser)
+            )
             # FSDP averages gradients over processes; the loss is a share of a sum.
             (loss * self.processes.size).backward()
             if self.masters is not None:
@@ -242,12 +237,12 @@ class Learner:
         return metrics, shares
 
     def _reference(self, batch: Any) -> torch.Tensor | None:
-        if self.objective.kl_coef <= 0:
+        if self.config.update.kl_coef <= 0:
             return None
         temperature = self.config.rollout.temperature
         with torch.no_grad():
             if self.lora:
-                with base_weights(self.model) as model:
+                with without_adapters(self.model) as model:
                     return token_logprobs(model, batch, temperature)[0]
             return token_logprobs(self.reference, batch, temperature)[0]
 

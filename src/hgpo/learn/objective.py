@@ -1,33 +1,21 @@
-"""The objective: clipped policy gradient with dual clip, k3 KL to a reference, entropy.
+"""The objective: a policy loss by name, k3 KL to a reference, entropy.
 
-Every function returns SUMS with the normaliser passed in, so that micro-batches and processes add up to
-exactly the value of the whole minibatch.
+`loss_sum` returns sums with the normaliser passed in, so that micro-batches and processes add up to exactly the value
+of the whole minibatch. A policy loss gives one value per token; a new one is a function here and a line in `LOSSES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
+from ..config.schema import UpdateConfig
+from ..errors import UnknownName
 from .batching import MicroBatch
-
-
-@dataclass(frozen=True)
-class Objective:
-    """Coefficients of the loss; the names are those of `UpdateConfig`."""
-
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    dual_clip: float = 3.0
-    kl_coef: float = 0.0
-    entropy_coef: float = 0.0
-    aggregate: str = "token-mean"
-
 
 # Above so many logits the arithmetic in float32 runs chunk by chunk and is repeated in the backward pass.
 LARGE = 2**26
@@ -116,25 +104,103 @@ def token_weights(batch: MicroBatch, aggregate: str) -> torch.Tensor:
     return mask
 
 
-def policy_terms(
-    logprobs: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor, objective: Objective
+PolicyLoss = Callable[
+    [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, UpdateConfig], tuple[torch.Tensor, torch.Tensor]
+]
+"""(log-probabilities, old ones, advantages [rows], mask, settings) -> (loss of each token, whether its clip is active).
+
+All but the advantages are [rows, reply width]. The loss must be proportional to the advantage: rows whose advantage is
+zero are left out of the passes.
+"""
+
+
+def ppo(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    settings: UpdateConfig,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The clipped loss of each token and whether the clip was active, both shaped like `logprobs`.
+    """PPO's clipped surrogate with dual clip, token by token.
 
     ratio r = exp(logprob - old);  loss = max(-A r, -A clip(r, 1 - low, 1 + high)), and for A < 0 at most -A c
     with c = `dual_clip`.
     """
-    # A ratio beyond e^20 means the policy is gone; the bound keeps the gradient finite until that is reported.
-    ratio = (logprobs - old).clamp(-20.0, 20.0).exp()
     weight = advantages[:, None]
-    plain = -weight * ratio
-    clipped = -weight * ratio.clamp(1.0 - objective.clip_low, 1.0 + objective.clip_high)
-    loss = torch.maximum(plain, clipped)
-    active = clipped > plain
-    if objective.dual_clip > 0:
-        bound = -weight * objective.dual_clip
-        loss = torch.where(weight < 0, torch.minimum(loss, bound), loss)
+    loss, active = _clipped(_ratio(logprobs - old), weight, settings)
+    if settings.dual_clip > 0:
+        loss = torch.where(weight < 0, torch.minimum(loss, -weight * settings.dual_clip), loss)
     return loss, active
+
+
+def gspo(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    settings: UpdateConfig,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """GSPO (arXiv 2507.18071): the clipped surrogate with one ratio for the whole reply, the tokens' geometric mean.
+
+    s = exp(mean over tokens of (logprob - old)). Every token carries s as its ratio and its own share of the gradient,
+    A s grad(logprob); with `update.aggregate=step-mean` the sum is the published objective. It has no dual clip, and
+    its clips are narrow: the authors use 3e-4 below and 4e-4 above.
+    """
+    gap = (logprobs - old) * mask
+    mean = gap.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp_min(1.0)
+    return _clipped(_ratio(mean.detach() + logprobs - logprobs.detach()), advantages[:, None], settings)
+
+
+def cispo(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    settings: UpdateConfig,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """CISPO (arXiv 2506.13585): the importance weight is clipped, not the gradient, so every token keeps a say.
+
+    loss = -A sg(clip(r, 1 - low, 1 + high)) logprob, where sg lets no gradient through.
+    """
+    ratio = _ratio(logprobs - old).detach()
+    weight = ratio.clamp(1.0 - settings.clip_low, 1.0 + settings.clip_high)
+    return -advantages[:, None] * weight * logprobs, weight != ratio
+
+
+def reinforce(
+    logprobs: torch.Tensor,
+    old: torch.Tensor,
+    advantages: torch.Tensor,
+    mask: torch.Tensor,
+    settings: UpdateConfig,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The plain policy gradient (REINFORCE): loss = -A logprob. Right for one update per batch of rollouts."""
+    return -advantages[:, None] * logprobs, torch.zeros_like(mask, dtype=torch.bool)
+
+
+LOSSES: dict[str, PolicyLoss] = {"ppo": ppo, "gspo": gspo, "cispo": cispo, "reinforce": reinforce}
+"""The policy losses by the name that `update.loss` gives them."""
+
+
+def find_loss(name: str) -> PolicyLoss:
+    """The policy loss called `name`."""
+    if name not in LOSSES:
+        raise UnknownName("loss", name, LOSSES)
+    return LOSSES[name]
+
+
+def _ratio(gap: torch.Tensor) -> torch.Tensor:
+    # A ratio beyond e^20 means the policy is gone; the bound keeps the gradient finite until that is reported.
+    return gap.clamp(-20.0, 20.0).exp()
+
+
+def _clipped(
+    ratio: torch.Tensor, weight: torch.Tensor, settings: UpdateConfig
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The clipped surrogate of each ratio, and whether the clip is active; `weight` is the advantage, [rows, 1]."""
+    plain = -weight * ratio
+    clipped = -weight * ratio.clamp(1.0 - settings.clip_low, 1.0 + settings.clip_high)
+    return torch.maximum(plain, clipped), clipped > plain
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
@@ -148,7 +214,7 @@ def loss_sum(
     logprobs: torch.Tensor,
     entropy: torch.Tensor | None,
     reference: torch.Tensor | None,
-    objective: Objective,
+    settings: UpdateConfig,
     normaliser: float,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The micro-batch's part of the minibatch's loss, and sums for the metrics (same normaliser).
@@ -158,11 +224,12 @@ def loss_sum(
         logprobs: [rows, reply width] under the policy in training.
         entropy: the same shape, or None.
         reference: log-probabilities under the reference model, or None.
-        objective: coefficients.
+        settings: which policy loss, and the coefficients.
         normaliser: sum of `token_weights` over the WHOLE minibatch, all processes included.
     """
-    weights = token_weights(batch, objective.aggregate) / normaliser
-    terms, active = policy_terms(logprobs, batch.old_logprobs, batch.advantages, objective)
+    weights = token_weights(batch, settings.aggregate) / normaliser
+    loss = find_loss(settings.loss)
+    terms, active = loss(logprobs, batch.old_logprobs, batch.advantages, batch.response_mask, settings)
     policy = (terms * weights).sum()
     total = policy
     gap = ((logprobs - batch.old_logprobs) * batch.response_mask).detach()
@@ -174,11 +241,11 @@ def loss_sum(
     }
     if reference is not None:
         kl = (k3(logprobs, reference) * weights).sum()
-        total = total + objective.kl_coef * kl
+        total = total + settings.kl_coef * kl
         sums["loss/kl"] = kl.detach()
     if entropy is not None:
         bonus = (entropy * weights).sum()
-        total = total - objective.entropy_coef * bonus
+        total = total - settings.entropy_coef * bonus
         sums["entropy"] = bonus.detach()
     sums["loss/total"] = total.detach()
     return total, sums

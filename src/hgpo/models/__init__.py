@@ -1,1 +1,1 @@
-"""Pretrained models: anything transformers loads, and two that install from the package index without a model hub."""
+"""Models: loaded and saved, made on the spot, with adapters; two come from the package index, without a model hub."""

@@ -45,9 +45,11 @@ def load(source: Path, dtype: str = "bfloat16") -> tuple[Any, Any]:
         extra["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
         model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            str(source.parent), dtype=getattr(torch, dtype), **place, **extra
+            str(source.parent), dtype=getattr(torch, dtype), trust_remote_code=False, **place, **extra
         )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(source.parent), **place)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            str(source.parent), trust_remote_code=False, **place
+        )
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise BadFile(

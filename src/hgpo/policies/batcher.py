@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from typing import Any, Generic, TypeVar
 
 Question = TypeVar("Question")
@@ -16,8 +17,11 @@ class Batcher(Generic[Question, Answer]):
 
     The first waiting question schedules a flush behind everything else that is ready to run, so all episodes
     that can ask now share the batch. With an `executor` the function runs beside the event loop, and what
-    arrives in the meantime forms the next batch. Whoever asks a first batcher before this one names it as `after`:
-    while it is at work its askers are still on their way here, and a batch without them would part them for good.
+    arrives in the meantime forms the next batch.
+
+    Where every question passes another batcher first, that one is given as `after`. While it is at work, those who
+    asked it are still on their way here; a batch that starts without them would leave them one batch behind from
+    then on.
     """
 
     def __init__(
@@ -66,13 +70,24 @@ class Batcher(Generic[Question, Answer]):
             self._settle(batch, answers)
             return
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self.executor, self.answer, questions)
-        running.add_done_callback(lambda done: self._finished(batch, done))
+        running = self.executor.submit(self.answer, questions)
+        running.add_done_callback(lambda done: self._return(loop, batch, done))
+
+    def _return(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[tuple[Question, asyncio.Future[Answer]]],
+        done: Future[Sequence[Answer]],
+    ) -> None:
+        """Bring the answers from the executor's thread back to the event loop."""
+        # A loop that was left while the batch was under way (a run that stops) is closed: nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._finished, batch, done)
 
     def _finished(
         self,
         batch: list[tuple[Question, asyncio.Future[Answer]]],
-        done: asyncio.Future[Sequence[Answer]],
+        done: Future[Sequence[Answer]],
     ) -> None:
         if done.cancelled():
             self._fail(batch, asyncio.CancelledError())

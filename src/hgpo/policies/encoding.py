@@ -9,7 +9,7 @@ MARK = " \n hgpo-prompt-mark \n "
 """Spaces and line ends at both sides show whether a template trims what it is given."""
 
 
-class Encoder:
+class PromptEncoder:
     """Encodes prompts for one tokenizer.
 
     Tokenizing is half of what a step costs outside the model. Prompts that are asked for together go to the tokenizer
@@ -37,17 +37,17 @@ class Encoder:
                 "input_ids"
             ]
             self.known.update(zip(new, map(tuple, encoded)))
-        found = [self.known[prompt] for prompt in prompts]
+        ids = [self.known[prompt] for prompt in prompts]
         while len(self.known) > self.remember:
             del self.known[next(iter(self.known))]
-        return found
+        return ids
 
     def _fixed_ends(self) -> tuple[str, str] | None:
         """What the template puts before and after the message; None when the message itself is changed."""
         if not getattr(self.tokenizer, "chat_template", None):
             return "", ""
-        before, found, after = self._render(MARK).partition(MARK)
-        if not found or MARK.strip() in before + after:
+        before, mark, after = self._render(MARK).partition(MARK)
+        if not mark or MARK.strip() in before + after:
             return None
         return (before, after) if self._render("") == before + after else None
 

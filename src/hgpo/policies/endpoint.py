@@ -1,28 +1,28 @@
-"""Any OpenAI-compatible server as a policy, for evaluation: nothing but the standard library."""
+"""Any OpenAI-compatible server as an engine, for evaluation: nothing but the standard library."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import time
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..errors import EndpointFailed
+from ..errors import BadSetting, EndpointFailed
 from ..play.policy import Reply, Request
+from .engine import CountedPolicy, Counters, Source
 
 
-class EndpointPolicy:
+class EndpointEngine:
     """Asks `<url>/chat/completions`, several requests at a time, with retries.
 
     Args:
         url: base of the server, for example `http://localhost:8000/v1`.
         model: the model's name there.
-        temperature: as sent to the server.
         max_new_tokens: as sent to the server.
         key: bearer token; `$OPENAI_API_KEY` when not given.
         concurrency: requests under way at once.
@@ -35,49 +35,67 @@ class EndpointPolicy:
         url: str,
         model: str,
         *,
-        temperature: float = 0.4,
         max_new_tokens: int = 512,
         key: str | None = None,
         concurrency: int = 16,
         timeout: float = 120.0,
         attempts: int = 4,
     ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadSetting(f"--url is {url!r}; expected the server's base address, http://host:8000/v1.")
         self.url, self.model = url.rstrip("/"), model
-        self.temperature, self.max_new_tokens = temperature, max_new_tokens
+        self.max_new_tokens = max_new_tokens
         self.key = key if key is not None else os.environ.get("OPENAI_API_KEY", "")
         self.timeout, self.attempts = timeout, attempts
         self.executor = ThreadPoolExecutor(concurrency, "hgpo-endpoint")
+        self.counters = Counters()
+        self._closing = threading.Event()
 
-    async def encode(self, prompt: str) -> Sequence[int]:
-        """The server has the tokenizer; prompts are not measured here."""
-        return ()
+    @classmethod
+    def open(cls, source: Source) -> EndpointEngine:
+        """An engine on the server at `source.url`, which knows the model as `source.path`."""
+        return cls(source.url, source.path, max_new_tokens=source.config.agent.max_response_tokens)
 
-    async def generate(self, request: Request) -> Reply:
-        """Send the prompt as one user message."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.executor, self._ask, request)
+    def policy(self, temperature: float) -> CountedPolicy:
+        """A policy whose requests carry `temperature`."""
+        return CountedPolicy(EndpointPolicy(self, temperature), self)
 
-    def finish(self, episode: str) -> None:
-        """Nothing is kept per episode."""
+    def pause(self) -> None:
+        """The server is not ours."""
 
-    def _ask(self, request: Request) -> Reply:
+    def load(self, model: Any) -> None:
+        """The server is not ours; the table says so before a run starts."""
+        raise BadSetting("A server's weights cannot be changed from here; train with rollout.engine=hf.")
+
+    def close(self) -> None:
+        """Wait for the requests under way; those that have not been sent are dropped, and none is tried again."""
+        self._closing.set()
+        self.executor.shutdown(cancel_futures=True)
+
+    def ask(self, request: Request, temperature: float) -> tuple[Reply, Counters]:
+        """The server's reply, and the tokens that it says it took."""
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": request.prompt}],
-            "temperature": self.temperature,
+            "temperature": temperature,
             "max_tokens": self.max_new_tokens,
             # Servers read the seed as a 32-bit number at the narrowest.
             "seed": request.seed % 2**31,
         }
         error = ""
         for attempt in range(self.attempts):
-            if attempt:
-                time.sleep(min(2.0**attempt * 0.25, 10.0))
+            if attempt and self._closing.wait(min(2.0**attempt * 0.25, 10.0)):
+                break
             try:
                 answer = self._post(body)
                 choice = answer["choices"][0]
                 text = choice["message"]["content"] or ""
-                return Reply(text, truncated=choice.get("finish_reason") == "length")
+                usage = answer.get("usage") or {}
+                tokens = Counters(
+                    prompt_tokens=int(usage.get("prompt_tokens") or 0),
+                    new_tokens=int(usage.get("completion_tokens") or 0),
+                )
+                return Reply(text, truncated=choice.get("finish_reason") == "length"), tokens
             except urllib.error.HTTPError as problem:
                 said = problem.read().decode(errors="replace")[:300]
                 error = f"status {problem.code}: {said}"
@@ -99,3 +117,26 @@ class EndpointPolicy:
         )
         with urllib.request.urlopen(request, timeout=self.timeout) as answer:
             return json.loads(answer.read())
+
+
+class EndpointPolicy:
+    """Sends every prompt as one user message."""
+
+    def __init__(self, engine: EndpointEngine, temperature: float) -> None:
+        self.engine, self.temperature = engine, temperature
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """The server has the tokenizer; prompts are not measured here."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """Wait for the server in a thread."""
+        loop = asyncio.get_running_loop()
+        reply, tokens = await loop.run_in_executor(
+            self.engine.executor, self.engine.ask, request, self.temperature
+        )
+        self.engine.counters += tokens
+        return reply
+
+    def finish(self, episode: str) -> None:
+        """Nothing is kept per episode."""

@@ -1,14 +1,48 @@
-"""Scripted policies (programs that name the next command) behind the `generate` protocol."""
+"""Scripted policies: programs that name the next command, played like any model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from ..envs.actors import Actor
+from ..envs.actors import Actor, actor
 from ..envs.contract import Observation
+from ..errors import BadSetting
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
+from .engine import CountedPolicy, Counters, Source
+
+SCRIPTED = ("expert", "random")
+"""The names under which scripted policies are evaluated."""
+
+
+class ScriptedEngine:
+    """Plays with programs: fresh `Actor`s from `make`, whatever the temperature."""
+
+    def __init__(self, make: Callable[[], Actor], style: PromptStyle) -> None:
+        self.make, self.style = make, style
+        self.counters = Counters()
+
+    @classmethod
+    def open(cls, source: Source) -> ScriptedEngine:
+        """The environment's `expert`, or `random` commands decided by `source.seed`."""
+        env = source.stage.task_source
+        return cls(lambda: actor(source.path, env, seed=source.seed), source.stage.style)
+
+    def policy(self, temperature: float) -> CountedPolicy:
+        """A policy that knows no temperature."""
+        return CountedPolicy(ActingPolicy(self.make, self.style), self)
+
+    def pause(self) -> None:
+        """There is nothing to give back."""
+
+    def load(self, model: Any) -> None:
+        """A program has no weights; the table says so before a run starts."""
+        raise BadSetting("A scripted policy has no weights to train; train with rollout.engine=hf.")
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 class ActingPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,14 @@ from typing import Any
 from ..config.load import apply, as_dict, build, load
 from ..config.schema import Config
 from ..config.stage import open_stage
-from ..errors import BadFile, BadSetting, UnknownName
+from ..errors import BadFile, BadSetting
 from ..models.folder import model_settings
-from ..play.policy import Policy
-from ..play.stage import Stage
-from ..policies.hf.memory import memory_explained
+from ..models.out_of_memory import out_of_memory_explained
+from ..policies.engine import Source, check_engine, open_engine
+from ..policies.scripted import SCRIPTED
 from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
-
-SCRIPTED = ("expert", "random")
 
 
 @dataclass(frozen=True)
@@ -66,38 +65,6 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     return Target(name, model, build(apply(stored, overrides)))
 
 
-def make_policy(
-    target: Target, stage: Stage, temperature: float, *, engine: str = "hf", url: str = "", seed: int = 0
-) -> Policy:
-    """The policy to evaluate: `hf`, `vllm`, `endpoint` (with `url`), or a scripted one."""
-    config = target.config
-    if target.model in SCRIPTED and not Path(target.model).exists():
-        from ..envs.actors import actor
-        from ..policies.scripted import ActingPolicy
-
-        return ActingPolicy(lambda: actor(target.model, stage.task_source, seed=seed), stage.style)
-    if engine == "endpoint":
-        from ..policies.endpoint import EndpointPolicy
-
-        return EndpointPolicy(
-            url, target.model, temperature=temperature, max_new_tokens=config.agent.max_response_tokens
-        )
-    from ..policies.hf.policy import HFPolicy, Sampling, fast_decoder
-
-    sampling = Sampling(temperature, config.agent.max_response_tokens, config.rollout.batch_tokens)
-    if engine == "vllm":
-        from ..policies.vllm import VllmPolicy
-
-        return VllmPolicy(target.model, sampling)
-    if engine != "hf":
-        raise UnknownName("engine", engine, ["hf", "vllm", "endpoint"])
-    from ..models.load import load_model, pick_device
-
-    model, tokenizer = load_model(target.model, config.model, pick_device(config.device))
-    decoder = fast_decoder(model, tokenizer, sampling.max_new_tokens)
-    return HFPolicy(model.eval(), tokenizer, sampling, decoder=decoder)
-
-
 def evaluate(
     path: str,
     *,
@@ -122,15 +89,14 @@ def evaluate(
         tasks: use so many tasks, evenly spaced over the split; 0 uses all.
         temperature: sampling temperature; the run's own evaluation temperature by default.
         preset, overrides, checkpoint: see `find_target`.
-        engine, url: `hf`, `vllm`, or `endpoint` with the server's base address.
+        engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or `endpoint` with the server's base address.
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
+    check_engine(engine)
     if engine == "endpoint":
-        if not url.startswith(("http://", "https://")):
-            raise BadSetting(f"--url is {url!r}; expected the server's base address, http://host:8000/v1.")
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
         target = find_target(path, preset, overrides, checkpoint)
@@ -142,11 +108,15 @@ def evaluate(
     stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
+    if target.model in SCRIPTED and not Path(target.model).exists():
+        engine = "scripted"
     try:
-        with memory_explained():
-            policy = make_policy(target, stage, temperature, engine=engine, url=url, seed=seeds[0])
-            panel = make_panel(stage, split, tasks, config.eval.max_steps)
-            result = run_panel(stage, policy, panel, seeds, temperature, on_episode)
+        with out_of_memory_explained():
+            source = Source(config, stage, target.model, url=url, seed=seeds[0])
+            with contextlib.closing(open_engine(engine, source)) as opened:
+                panel = make_panel(stage, split, tasks, config.eval.max_steps)
+                policy = opened.policy(temperature)
+                result = run_panel(stage, policy, panel, seeds, temperature, on_episode)
     finally:
         stage.close()
     extra = {

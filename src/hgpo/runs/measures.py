@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..learn.selection import distinct_prompt_share
-from ..policies.hf.policy import Counters
+from ..policies.engine import Counters
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray
 

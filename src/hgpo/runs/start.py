@@ -15,10 +15,11 @@ from ..config.schema import Config
 from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
 from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
-from ..learn.kernels import quicken
+from ..learn.kernels import choose_kernels
+from ..models.device import DTYPES
 from ..models.folder import write_model
-from ..models.load import DTYPES, check_source, load_model, make_tiny, save_model
-from ..models.tokenizer import make_tokenizer
+from ..models.load import check_source, load_model, save_model
+from ..models.tiny import make_tiny, make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy
@@ -52,7 +53,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         f"{len(demonstrations.steps)} steps to clone"
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
-    quicken(model, device)
+    choose_kernels(model, device)
     steps = tokenised(demonstrations.steps, tokenizer)
     loss = 0.0
     for number, total, latest in clone(model, steps, config, tokenizer.eos_token_id, device):
@@ -86,16 +87,16 @@ def _begin(
 
 def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
     """Texts of random play on training tasks: words that the expert never needed but the policy will meet."""
-
     tasks = stage.tasks(config.env.split, config.env.tasks)
     jobs = [
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    found = stage.play(ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style), jobs)
+    wanderer = ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style)
+    played = stage.play(wanderer, jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])
-        for episode in found.episodes
+        for episode in played.episodes
         for step in episode.steps
     ]
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
-from ..play.policy import Reply, Request
-from ..policies.hf.decoder import Decoder
-from ..policies.hf.policy import HFPolicy, Sampling
+from ..play.policy import Policy, Reply, Request
 
 
 class StopRequested(Exception):
-    """Raised at a safe place after Ctrl-C; never reaches the user."""
+    """Raised at a safe place after Ctrl-C; it never reaches the user."""
 
 
 class Stop:
@@ -35,7 +33,7 @@ class Stop:
         # Signal handlers belong to the main thread; elsewhere the caller's own handling applies.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._old[number] = signal.signal(number, self._hear)
+                self._old[number] = signal.signal(number, self._remember)
         return self
 
     def __exit__(
@@ -44,7 +42,7 @@ class Stop:
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
@@ -61,21 +59,24 @@ class Stop:
         return time.monotonic() - self.started + next_seconds > self.max_seconds
 
 
-class StoppablePolicy(HFPolicy):
-    """A policy that looks whether to stop before every batch."""
+class StoppablePolicy:
+    """Any policy, asked for nothing more once a stop was requested.
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        sampling: Sampling,
-        executor: Any,
-        decoder: Decoder | None,
-        check: Callable[[], None],
-    ) -> None:
-        super().__init__(model, tokenizer, sampling, executor, decoder)
-        self.check = check
+    The batch under way comes to its end; the first episode that would ask again raises `StopRequested` instead.
+    """
 
-    def answer(self, requests: Sequence[Request]) -> list[Reply]:
-        self.check()
-        return super().answer(requests)
+    def __init__(self, policy: Policy, stop: Stop) -> None:
+        self.inner, self.stop = policy, stop
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """As the policy encodes it."""
+        return await self.inner.encode(prompt)
+
+    async def generate(self, request: Request) -> Reply:
+        """As the policy answers it, unless a stop was requested."""
+        self.stop.check()
+        return await self.inner.generate(request)
+
+    def finish(self, episode: str) -> None:
+        """The policy may forget the episode."""
+        self.inner.finish(episode)

@@ -24,9 +24,12 @@ from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
+from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.load import check_source, load_model, pick_device, save_model
-from ..policies.hf.memory import memory_explained
+from ..models.device import pick_device
+from ..models.load import check_source, load_model, save_model
+from ..models.out_of_memory import out_of_memory_explained
+from ..policies.engine import Source, check_engine, open_engine
 from .folder import Description, RunFolder, TrainState
 from .measures import Phases, iteration_measures
 from .panels import Panel
@@ -65,11 +68,13 @@ def train(
         config = folder.config()
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
+    check_engine(config.rollout.engine, training=True)
+    find_loss(config.update.loss)
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
     try:
-        with memory_explained(), Stop(max_minutes) as stop:
+        with out_of_memory_explained(), Stop(max_minutes) as stop:
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
             return _Run(config, folder, processes, stop, screen).go()
     finally:
@@ -115,6 +120,7 @@ class _Run:
             state, why = self._loop(state, trackers)
         finally:
             trackers.close()
+            self.player.engine.close()
             self.stage.close()
         result = {
             "name": self.name,
@@ -153,9 +159,9 @@ class _Run:
         if self.processes.first:
             self.folder.rewind_metrics(state.iteration if saved else -1)
         self.before = state.seconds
-        self.player = Player(
-            self.learner.actor, self.tokenizer, config, self.stage, self.processes, self.stop
-        )
+        played = Source(config, self.stage, source, self.learner.actor, self.tokenizer)
+        engine = open_engine(config.rollout.engine, played)
+        self.player = Player(engine, self.stage, self.processes, self.stop)
         count = sum(parameter.numel() for parameter in self.learner.actor.parameters())
         self.screen.say(
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
@@ -206,7 +212,8 @@ class _Run:
         """Play, estimate, update, perhaps evaluate."""
         config, number = self.config, state.iteration + 1
         phases = Phases()
-        policy = self.player.policy(config.rollout.temperature)
+        engine = self.player.engine
+        policy, before = self.player.policy(config.rollout.temperature), engine.counters
         done = [0]
 
         def played(_: Any) -> None:
@@ -217,6 +224,7 @@ class _Run:
         rollout = roll_out(
             self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played
         )
+        sampled = engine.counters - before
         phases.end("rollout")
         computed = compute(rollout.batch, config.estimator.name, self.estimator)
         result = arrange(rollout.batch, computed)
@@ -228,6 +236,7 @@ class _Run:
         self.screen.now(f"iteration {number}: updating on {len(trained)} steps")
         losses: dict[str, float] = {}
         if len(trained):
+            engine.pause()
             try:
                 losses = self.learner.update(trained, config.seed * 1_000_003 + number)
             except NotFinite as error:
@@ -235,7 +244,7 @@ class _Run:
                     raise
                 path = self.folder.write_not_finite(batch)
                 raise NotFinite(f"{error} The batch is in {path}.") from None
-            self.player.refresh()
+            engine.load(self.learner.actor)
         phases.end("update")
         if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             self.folder.write_rollouts(batch, number)
@@ -250,9 +259,7 @@ class _Run:
         row = {
             "iteration": number,
             **rollout.metrics,
-            **iteration_measures(
-                rollout.metrics, policy.counters, result.advantages, trained, losses, phases
-            ),
+            **iteration_measures(rollout.metrics, sampled, result.advantages, trained, losses, phases),
             "advantage/penalty_share": self._penalty(computed, number),
             "filtered_groups": float(filtered_groups),
             **losses,
@@ -275,7 +282,7 @@ class _Run:
 
     def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
         """Success on every panel; the first split decides which iteration is best."""
-        values = self.player.evaluate(self.panels, self.screen)
+        values = self.player.evaluate(self.panels, self.config.eval, self.screen)
         if values:
             success = values[f"eval/{self.config.eval.splits[0]}/success"]
             if success > state.best_success:

@@ -125,8 +125,8 @@ def _model(config: Config, run: RunFolder) -> None:
     """A tiny random model whose tokenizer knows the environment's words; warm-started only where asked for."""
     from ..config.load import as_dict
     from ..config.stage import open_stage
-    from ..models.load import make_tiny, save_model
-    from ..models.tokenizer import make_tokenizer
+    from ..models.load import save_model
+    from ..models.tiny import make_tiny, make_tokenizer
     from ..runs.start import makes_start, wander
 
     if run.start.is_dir() or not makes_start(config):

@@ -114,7 +114,7 @@ def launch(
 
 def make_start(config: Config, run: RunFolder) -> None:
     """The local trainer's warm start, where the settings ask for one."""
-    from ..models.load import pick_device
+    from ..models.device import pick_device
     from ..runs.start import makes_start, prepare
     from ..runs.tracking import Screen
 

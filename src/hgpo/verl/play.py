@@ -19,7 +19,7 @@ from ..envs.registry import BUILT_IN
 from ..errors import EnvironmentFailed
 from ..play import Collection, Job
 from ..play.policy import Policy
-from ..policies.encoding import Encoder
+from ..policies.encoding import PromptEncoder
 from .settings import read
 
 THREADS, PROCESSES = 64, 8
@@ -69,17 +69,17 @@ class WorkerStage:
         self.gate = asyncio.Semaphore(limit)
         self.tags = asyncio.Lock()
         """Held while a group's tags are changed: TransferQueue merges tags by reading and writing them."""
-        self._encoder: Encoder | None = None
+        self._encoder: PromptEncoder | None = None
 
     async def rollout(self, policy: Policy, job: Job, max_steps: int = 0) -> Collection:
         """Play one job, as `Stage.play` would; how often its environment failed is in the result."""
         async with self.gate:
             return await self.stage.collect(policy, [job], self.pool, max_steps=max_steps)
 
-    def encoder(self, tokenizer: Any) -> Encoder:
+    def encoder(self, tokenizer: Any) -> PromptEncoder:
         """The encoder of the worker's tokenizer: its chat template is rendered once, not once per rollout."""
         if self._encoder is None or self._encoder.tokenizer is not tokenizer:
-            self._encoder = Encoder(tokenizer)
+            self._encoder = PromptEncoder(tokenizer)
         return self._encoder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..play.policy import Reply, Request
-from ..policies.encoding import Encoder
+from ..policies.encoding import PromptEncoder
 
 
 class ServerPolicy:
@@ -24,7 +24,7 @@ class ServerPolicy:
     def __init__(
         self,
         servers: Any,
-        encoder: Encoder,
+        encoder: PromptEncoder,
         sampling: Mapping[str, Any],
         *,
         max_new_tokens: int,

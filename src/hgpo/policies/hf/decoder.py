@@ -46,7 +46,7 @@ def bucket(rows: int) -> int:
 
 
 @dataclass
-class Slots:
+class Buffers:
     """Fixed buffers of one batch size, and the recorded step."""
 
     cache: torch.Tensor
@@ -77,7 +77,7 @@ class Decoder:
         self.stops = torch.tensor(sorted(set(stop_ids)), device=self.device)
         self.max_new_tokens = max_new_tokens
         self.cache: torch.Tensor | None = None
-        self.slots: dict[int, Slots] = {}
+        self.buffers: dict[int, Buffers] = {}
         self.padded = 0
         """Positions that prefills have padded so far."""
 
@@ -87,7 +87,7 @@ class Decoder:
 
     def drop(self) -> None:
         """Free the cache and what was recorded for it; both come back when needed."""
-        self.slots.clear()
+        self.buffers.clear()
         self.cache = None
 
     # Sampling
@@ -103,27 +103,27 @@ class Decoder:
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float
     ) -> list[Sampled]:
         rows = len(prompts)
-        slots = self._slots(rows, max(map(len, prompts)) + self.max_new_tokens)
+        buffers = self._buffers(rows, max(map(len, prompts)) + self.max_new_tokens)
         draws = np.stack([generator("sample", seed).random(self.max_new_tokens) for seed in seeds])
-        slots.uniforms[:rows] = torch.from_numpy(draws).to(self.device)
+        buffers.uniforms[:rows] = torch.from_numpy(draws).to(self.device)
         # Rows beyond the batch run along on one cached token and are never read.
-        slots.lengths.fill_(1)
-        slots.lengths[:rows] = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        slots.ended.fill_(True)
-        slots.ended[:rows] = False
-        slots.tokens.zero_()
-        slots.number.zero_()
+        buffers.lengths.fill_(1)
+        buffers.lengths[:rows] = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        buffers.ended.fill_(True)
+        buffers.ended[:rows] = False
+        buffers.tokens.zero_()
+        buffers.number.zero_()
         # cuDNN's attention would plan anew for the shape of every part of every prefill.
         with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-            logits = self._prefill(prompts, slots)
-        self._choose(logits, slots, temperature)
+            logits = self._prefill(prompts, buffers)
+        self._choose(logits, buffers, temperature)
         for number in range(1, self.max_new_tokens):
-            if number % CHECK_EVERY == 1 and bool(slots.ended.all()):
+            if number % CHECK_EVERY == 1 and bool(buffers.ended.all()):
                 break
-            self._step(slots, temperature)
-        return self._collect(slots, rows)
+            self._step(buffers, temperature)
+        return self._collect(buffers, rows)
 
-    def _slots(self, rows: int, length: int) -> Slots:
+    def _buffers(self, rows: int, length: int) -> Buffers:
         """The buffers for a batch: those of its batch size, all of which share one cache.
 
         A larger cache than needed does; a smaller one is replaced, and what was recorded for it with it.
@@ -132,10 +132,10 @@ class Decoder:
         old = (0, 0) if self.cache is None else (self.cache.shape[1], self.cache.shape[3])
         if self.cache is None or old[0] < size or old[1] < width:
             self.cache = self._make_cache(max(size, old[0]), max(width, old[1]))
-        if size in self.slots:
-            return self.slots[size]
+        if size in self.buffers:
+            return self.buffers[size]
         new = {"device": self.device}
-        slots = Slots(
+        buffers = Buffers(
             cache=self.cache[:, :size],
             tokens=torch.zeros(size, dtype=torch.long, **new),
             lengths=torch.ones(size, dtype=torch.long, **new),
@@ -145,8 +145,8 @@ class Decoder:
             logs=torch.zeros((size, self.max_new_tokens), dtype=torch.float32, **new),
             ended=torch.ones(size, dtype=torch.bool, **new),
         )
-        self.slots[size] = slots
-        return slots
+        self.buffers[size] = buffers
+        return buffers
 
     def _make_cache(self, rows: int, width: int) -> torch.Tensor:
         """An empty cache; the one before goes first, for there may be no room for both."""
@@ -155,66 +155,68 @@ class Decoder:
         shape = (len(weights.layers), rows, 2 * weights.kv_heads, width, weights.head_size)
         return torch.zeros(shape, dtype=weights.dtype, device=self.device)
 
-    def _step(self, slots: Slots, temperature: float) -> None:
+    def _step(self, buffers: Buffers, temperature: float) -> None:
         """One more token for every row, recorded on first use where there is a GPU."""
         if self.device.type != "cuda":
-            self._decode(slots, temperature)
+            self._decode(buffers, temperature)
             return
-        if temperature not in slots.graphs:
-            self._record(slots, temperature)
-        slots.graphs[temperature].replay()
+        if temperature not in buffers.graphs:
+            self._record(buffers, temperature)
+        buffers.graphs[temperature].replay()
 
-    def _record(self, slots: Slots, temperature: float) -> None:
+    def _record(self, buffers: Buffers, temperature: float) -> None:
         """Record `_decode` for these buffers, leaving their contents as they were."""
         fixed = ("tokens", "lengths", "number", "out", "logs", "ended")
-        saved = {name: getattr(slots, name).clone() for name in fixed}
+        saved = {name: getattr(buffers, name).clone() for name in fixed}
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):  # libraries allocate their workspaces on first use
-                self._decode(slots, temperature)
+                self._decode(buffers, temperature)
         torch.cuda.current_stream().wait_stream(side)
         for name, tensor in saved.items():
-            getattr(slots, name).copy_(tensor)
+            getattr(buffers, name).copy_(tensor)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._decode(slots, temperature)
-        slots.graphs[temperature] = graph
+            self._decode(buffers, temperature)
+        buffers.graphs[temperature] = graph
         for name, tensor in saved.items():
-            getattr(slots, name).copy_(tensor)
+            getattr(buffers, name).copy_(tensor)
 
-    def _choose(self, logits: torch.Tensor, slots: Slots, temperature: float) -> None:
+    def _choose(self, logits: torch.Tensor, buffers: Buffers, temperature: float) -> None:
         """Sample the next token of every row into the buffers."""
-        uniforms = slots.uniforms.gather(1, slots.number.expand(len(slots.tokens))[:, None])[:, 0]
+        uniforms = buffers.uniforms.gather(1, buffers.number.expand(len(buffers.tokens))[:, None])[:, 0]
         tokens, logs = pick(logits, uniforms, temperature)
-        column = slots.number.expand(len(tokens))[:, None]
-        slots.out.scatter_(1, column, tokens[:, None])
-        slots.logs.scatter_(1, column, logs[:, None].float())
-        slots.tokens.copy_(tokens)
-        slots.ended |= (tokens[:, None] == self.stops).any(-1)
-        slots.number += 1
+        column = buffers.number.expand(len(tokens))[:, None]
+        buffers.out.scatter_(1, column, tokens[:, None])
+        buffers.logs.scatter_(1, column, logs[:, None].float())
+        buffers.tokens.copy_(tokens)
+        buffers.ended |= (tokens[:, None] == self.stops).any(-1)
+        buffers.number += 1
 
-    def _collect(self, slots: Slots, rows: int) -> list[Sampled]:
-        count = int(slots.number)
-        ids = slots.out[:rows, :count].tolist()
-        logs = slots.logs[:rows, :count].tolist()
+    def _collect(self, buffers: Buffers, rows: int) -> list[Sampled]:
+        count = int(buffers.number)
+        ids = buffers.out[:rows, :count].tolist()
+        logs = buffers.logs[:rows, :count].tolist()
         stops = set(self.stops.tolist())
-        found = []
+        replies = []
         for row_ids, row_logs in zip(ids, logs):
             end = next((place for place, token in enumerate(row_ids) if token in stops), None)
             cut = len(row_ids) if end is None else end + 1
-            found.append(Sampled(row_ids[:cut], row_logs[:cut], end is not None))
-        return found
+            replies.append(Sampled(row_ids[:cut], row_logs[:cut], end is not None))
+        return replies
 
     # The transformer
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], slots: Slots) -> torch.Tensor:
+    def _prefill(self, prompts: Sequence[Sequence[int]], buffers: Buffers) -> torch.Tensor:
         """Fill the cache of all rows, each distinct prompt computed once; logits after them [rows, vocabulary]."""
         weights = self.weights
         owners: dict[tuple[int, ...], list[int]] = {}
         for row, prompt in enumerate(prompts):
             owners.setdefault(tuple(prompt), []).append(row)
-        logits = torch.zeros((len(slots.tokens), len(weights.head)), dtype=weights.dtype, device=self.device)
+        logits = torch.zeros(
+            (len(buffers.tokens), len(weights.head)), dtype=weights.dtype, device=self.device
+        )
         for part in _parts(sorted(owners, key=len)):
             count, width = len(part), len(part[-1])
             self.padded += count * width - sum(map(len, part))
@@ -226,7 +228,7 @@ class Decoder:
             last = torch.tensor([len(prompt) - 1 for prompt in part], device=self.device)
             cos, sin = self._rotation(torch.arange(width, device=self.device))
             hidden = weights.embedding[torch.from_numpy(ids).to(self.device).flatten()]
-            for layer, cache in zip(weights.layers, slots.cache):
+            for layer, cache in zip(weights.layers, buffers.cache):
                 mixed = self._project(hidden, layer).view(count, width, -1, weights.head_size)
                 self._rotate(mixed, cos, sin)
                 mixed = mixed.transpose(1, 2)
@@ -238,19 +240,19 @@ class Decoder:
             logits[rows] = self._logits(ends)[source]
         return logits
 
-    def _decode(self, slots: Slots, temperature: float) -> None:
+    def _decode(self, buffers: Buffers, temperature: float) -> None:
         """One token more for every row: few kernels, because at this size each costs more than its arithmetic."""
         weights = self.weights
-        size, length = len(slots.tokens), slots.cache.shape[3]
+        size, length = len(buffers.tokens), buffers.cache.shape[3]
         groups = weights.heads // weights.kv_heads
-        hidden = weights.embedding[slots.tokens]
-        cos, sin = self._rotation(slots.lengths)
-        hides = torch.arange(length, device=self.device)[None] > slots.lengths[:, None]
+        hidden = weights.embedding[buffers.tokens]
+        cos, sin = self._rotation(buffers.lengths)
+        hides = torch.arange(length, device=self.device)[None] > buffers.lengths[:, None]
         bias = torch.zeros(hides.shape, dtype=weights.dtype, device=self.device)
         bias = bias.masked_fill_(hides, float("-inf"))[:, None, None]
         bias = bias.expand(size, weights.kv_heads, groups, length)
-        place = slots.lengths[:, None, None, None].expand(size, 2 * weights.kv_heads, 1, weights.head_size)
-        for layer, cache in zip(weights.layers, slots.cache):
+        place = buffers.lengths[:, None, None, None].expand(size, 2 * weights.kv_heads, 1, weights.head_size)
+        for layer, cache in zip(weights.layers, buffers.cache):
             mixed = self._project(hidden, layer).view(size, -1, weights.head_size)
             self._rotate(mixed, cos, sin)
             cache.scatter_(2, place, mixed[:, weights.heads :, None])
@@ -260,8 +262,8 @@ class Decoder:
             with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
                 seen = F.scaled_dot_product_attention(q, keys, values, attn_mask=bias)
             self._finish(hidden, seen.reshape(size, -1), layer)
-        slots.lengths += 1
-        self._choose(self._logits(hidden), slots, temperature)
+        buffers.lengths += 1
+        self._choose(self._logits(hidden), buffers, temperature)
 
     def _rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines [positions, 1, head size] of the rotary embedding; sines signed for `_rotate`."""

@@ -15,7 +15,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from ...errors import EngineFailed
 from ...policies.batcher import Batcher
-from ...policies.hf.policy import stop_ids
+from ...policies.hf.engine import stop_ids
 from ...policies.hf.sampling import Sampled, sample
 
 
@@ -38,15 +38,11 @@ class Server:
     """The model behind one replica. Requests that wait together are answered in one batch."""
 
     def __init__(self, path: str, response_length: int) -> None:
-        from transformers import AutoModelForCausalLM
-
-        from ...models.load import _tokenizer
+        from ...models.load import load_tokenizer, load_weights
 
         torch.set_num_threads(1)
-        self.model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, use_safetensors=True
-        ).eval()
-        self.stops = stop_ids(self.model, _tokenizer(path))
+        self.model = load_weights(path, torch.float32).eval()
+        self.stops = stop_ids(self.model, load_tokenizer(path))
         self.response_length = response_length
         self.version: int | None = None
         self.batcher = Batcher(self._answer, ThreadPoolExecutor(1, "hgpo-rollout"))
@@ -61,10 +57,10 @@ class Server:
             float(sampling_params.get("temperature", 1.0)),
             int(sampling_params.get("max_tokens") or self.response_length),
         )
-        found = await self.batcher.ask(question)
+        reply = await self.batcher.ask(question)
         return TokenOutput(
-            token_ids=found.ids,
-            log_probs=found.logprobs,
+            token_ids=reply.ids,
+            log_probs=reply.logprobs,
             stop_reason="completed",
             extra_fields={"global_steps": self.version},
         )
@@ -75,7 +71,7 @@ class Server:
             alike.setdefault((one.temperature, one.max_tokens), []).append(place)
         answers: dict[int, Sampled] = {}
         for (temperature, max_tokens), places in alike.items():
-            found = sample(
+            replies = sample(
                 self.model,
                 [questions[place].prompt_ids for place in places],
                 [questions[place].seed for place in places],
@@ -84,7 +80,7 @@ class Server:
                 stop_ids=self.stops,
                 pad_id=self.stops[0],
             )
-            answers.update(zip(places, found))
+            answers.update(zip(places, replies))
         return [answers[place] for place in range(len(questions))]
 
     async def load(self, weights: list[tuple[str, torch.Tensor]], version: int | None) -> None:

@@ -72,8 +72,8 @@ def test_batches_of_all_sizes_share_one_cache() -> None:
         assert [one.ids for one in fast] == [one.ids for one in plain]
     assert decoder.cache is not None
     assert decoder.cache.shape[1] == bucket(70)
-    assert sorted(decoder.slots) == [bucket(3), bucket(20), bucket(70)]
-    assert {one.cache.data_ptr() for one in decoder.slots.values()} == {decoder.cache.data_ptr()}
+    assert sorted(decoder.buffers) == [bucket(3), bucket(20), bucket(70)]
+    assert {one.cache.data_ptr() for one in decoder.buffers.values()} == {decoder.cache.data_ptr()}
 
 
 def test_new_weights_are_taken_over() -> None:

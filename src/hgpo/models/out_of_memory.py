@@ -1,25 +1,43 @@
-"""How much goes through a model at once, halved when the device has no memory for it."""
+"""A device without enough memory: smaller passes first, then an error that says what to set lower.
+
+Nothing here imports torch before it is needed: scripted policies and servers are played without it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
+
+from ..errors import OutOfMemory
 
 T = TypeVar("T")
 
 HALVINGS = 4
-"""A sixteenth of the first pass that failed: who has no memory for that either needs other settings."""
+"""The smallest pass that is tried: a sixteenth of the first one that failed. Below that, settings have to change."""
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether torch says that the device is full. By name: scripted policies and servers do without torch."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch says that the device is full; known by its name, without torch."""
     return isinstance(error, RuntimeError) and type(error).__name__ == "OutOfMemoryError"
 
 
-class Budget:
-    """Token positions of one pass, from the setting called `name`."""
+@contextlib.contextmanager
+def out_of_memory_explained() -> Iterator[None]:
+    """Turn torch's out-of-memory error into ours, which says what to set lower."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        # torch goes on to list every process on the card.
+        raise OutOfMemory(". ".join(str(error).split(". ")[:2]).rstrip(".") + ".") from error
+
+
+class TokenBudget:
+    """Token positions of one pass through a model, from the setting called `name`; halved while the device is full."""
 
     def __init__(self, tokens: int, name: str) -> None:
         self.tokens, self.name = tokens, name
@@ -36,11 +54,11 @@ class Budget:
             try:
                 return attempt()
             except RuntimeError as error:
-                if not out_of_memory(error) or self.halvings == HALVINGS:
+                if not is_out_of_memory(error) or self.halvings == HALVINGS:
                     raise
             # Only here, when the error and with it the tensors of the failed pass are gone.
             clean()
-            release()
+            _release()
             self.halvings += 1
             self.tokens = max(1, min(self.tokens, self.used) // 2)
             warnings.warn(
@@ -51,7 +69,7 @@ class Budget:
             )
 
 
-def release() -> None:
+def _release() -> None:
     """Give back what torch keeps for later."""
     import torch
 

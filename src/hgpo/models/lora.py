@@ -1,0 +1,66 @@
+"""LoRA adapters on a pretrained model: made, left aside, loaded and merged."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..config.schema import ModelConfig
+from ..errors import BadFile, MissingExtra
+from .folder import base_model
+
+ADAPTERS = "adapter_config.json"
+"""The file that makes a folder one of adapters (PEFT's format)."""
+
+
+def add_adapters(model: Any, config: ModelConfig) -> Any:
+    """The model with trainable adapters on all linear layers and everything else frozen."""
+    peft = _peft()
+    return peft.get_peft_model(
+        model,
+        peft.LoraConfig(
+            r=config.lora_rank,
+            lora_alpha=config.lora_alpha or 2 * config.lora_rank,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+        ),
+    )
+
+
+@contextlib.contextmanager
+def without_adapters(model: Any) -> Iterator[Any]:
+    """The model as it was before its adapters: the reference policy of a LoRA run costs no memory."""
+    with model.disable_adapter():
+        yield model
+
+
+def merged(model: Any) -> Any:
+    """The model with its adapters merged into a copy of its weights; the model itself when it has none."""
+    return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
+
+
+def base_of(folder: Path) -> str:
+    """The folder or hub id of the model that the adapters in `folder` belong to."""
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise BadFile(f"{folder} describes adapters but holds no adapter_model.safetensors.")
+    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+    # A run may have been moved, with the policy it started from inside it.
+    beside = base_model(folder)
+    return str(beside) if not Path(base).exists() and beside is not None else str(base)
+
+
+def merge_into(model: Any, folder: Path) -> Any:
+    """The base model `model` with the adapters of `folder` merged in."""
+    return _peft().PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingExtra("peft", "train", "LoRA") from error
+    return peft
