@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config.load import as_dict, estimator_settings
+from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..errors import NotFinite
@@ -201,12 +201,15 @@ class _Run:
         """The starting policy, evaluated: iteration 0."""
         start = time.monotonic()
         row: dict[str, Any] = {"iteration": 0}
-        found, state = self._evaluate(state, 0)
-        if found:
+        evaluated, state = self._evaluate(state, 0)
+        if evaluated:
             first = self.config.eval.splits[0]
-            row |= {"success": found[f"eval/{first}/success"], "return": found[f"eval/{first}/return"]}
+            row |= {
+                "success": evaluated[f"eval/{first}/success"],
+                "return": evaluated[f"eval/{first}/return"],
+            }
         row["seconds"] = time.monotonic() - start
-        return {**row, **found}, state
+        return {**row, **evaluated}, state
 
     def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
         """Play, estimate, update, perhaps evaluate."""
@@ -275,7 +278,7 @@ class _Run:
             self.warned = True
             self.screen.say(
                 f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
-                "actions, not from success. If success falls, set update.invalid_penalty=0, "
+                "actions, not from success. If success falls, set invalid_penalty=0, "
                 "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
             )
         return share
