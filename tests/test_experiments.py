@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from hgpo.config.load import as_dict
-from hgpo.runs import load
+from hgpo.config import as_dict, load, resolved_estimator
+from hgpo.estimators.table import ESTIMATORS
+from hgpo.settings import build
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -50,6 +51,18 @@ def test_the_alfworld_page_shows_what_the_records_say(tmp_path: Path) -> None:
 def record(path: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((ROOT / "experiments" / path).read_text())
     return found
+
+
+def recorded_estimator(config: dict[str, Any]) -> Any:
+    """The estimator's settings of a recorded run, whose penalty stood in the section `update` (it is taken out)."""
+    estimator = config["estimator"]
+    given = {
+        "depth": config["agent"]["history_length"],
+        "gamma": estimator["gamma"],
+        "invalid_penalty": config["update"].pop("invalid_penalty"),
+        **estimator["settings"],
+    }
+    return build(ESTIMATORS[estimator["name"]].settings, given, "the recorded estimator")
 
 
 def percent(evaluation: dict[str, Any]) -> str:
@@ -121,8 +134,11 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
         low, high = (100 * bound for bound in found["success_interval_95"])
         assert f"| {words} | {percent(found)} | {low:.1f} to {high:.1f} | {found['steps']:.1f} |" in page
     words = ["model=warm", "env.data=games_compact.jsonl.xz", "warm.episodes=0", "eval.every=0"]
-    ours = as_dict(load("alfworld-qwen2.5-coder-1.5b-lora", words))
-    for section in ("agent", "env", "estimator", "model", "update"):
+    config = load("alfworld-qwen2.5-coder-1.5b-lora", words)
+    ours = as_dict(config)
+    assert config.estimator.name == run["config"]["estimator"]["name"] == "hgpo_lambda"
+    assert resolved_estimator(config) == recorded_estimator(run["config"])
+    for section in ("agent", "env", "model", "update"):
         assert ours[section] == run["config"][section]
     for key in ("tasks", "group_size", "temperature", "batch_tokens"):
         assert ours["rollout"][key] == run["config"]["rollout"][key]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
+import difflib
 import functools
 import inspect
 import json
@@ -94,8 +95,10 @@ class Setting:
             fitted = _fit(value, option)
             if fitted is not _UNFIT and self._allows(fitted):
                 return fitted
+        near = difflib.get_close_matches(str(value), self.names(), n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         meaning = f" {self.sentence}" if self.sentence else ""
-        raise BadSetting(f"{where}={value!r} was given; expected {self.expected()}.{meaning}")
+        raise BadSetting(f"{where}={value!r} was given; expected {self.expected()}.{hint}{meaning}")
 
     def expected(self) -> str:
         """What values it takes, in words: `a whole number from 1`, `one of 'a', 'b'`."""
@@ -197,7 +200,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Setting] | None:
         return None
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
         return None
-    called: Any = vars(function).get("__init__", function) if isinstance(function, type) else function
+    called: Any = getattr(function, "__init__", function) if isinstance(function, type) else function
     try:
         hints = get_type_hints(called)
     except (NameError, TypeError):  # a type that is known to type checkers alone
@@ -320,7 +323,9 @@ def _fit(value: Any, option: Any) -> Any:
     if get_origin(option) is dict or option is dict:
         return dict(value) if isinstance(value, Mapping) else _UNFIT
     if option not in _PLAIN:
-        return value if not isinstance(option, type) or isinstance(value, option) else _UNFIT
+        # Of types that are no settings' (a path, a protocol) only plain classes can be told apart.
+        plain = dataclasses.is_dataclass(option) and isinstance(option, type)
+        return value if not plain or isinstance(value, option) else _UNFIT
     # numpy's bool is no `bool`, its integers have `__index__`.
     is_bool = isinstance(value, bool) or type(value).__name__ == "bool"
     if option is bool or is_bool:

@@ -48,7 +48,7 @@ def test_mistakes_get_one_sentence() -> None:
             ("household", "sizes=tiny"),
             "Unknown setting of the environment 'household': 'sizes'. Did you mean 'size'?",
         ),
-        (("household", "tiny"), "'tiny' is not a setting; expected KEY=VALUE"),
+        (("household", "tiny"), "'tiny' is not a setting; expected key=value"),
         (("household", "--task", "99999"), "the split has 3000 tasks"),
         (("household", "--task", "small/train/x"), "Unknown task 'small/train/x'"),
         (("alfworld", "data=/nowhere/games"), "/nowhere/games"),

@@ -6,9 +6,16 @@ import json
 
 import pytest
 
-from hgpo.config.load import as_dict, build, estimator_settings
+from hgpo.config import (
+    as_dict,
+    build,
+    estimator_settings,
+    experiment_name,
+    load,
+    preset_names,
+    resolved_estimator,
+)
 from hgpo.errors import BadFile, BadSetting, UnknownName
-from hgpo.runs import experiment_name, load, preset_names
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -29,15 +36,18 @@ def test_every_preset_loads_and_survives_json(name: str) -> None:
 )
 def test_published_hyperparameters(preset: str, steps: int, mode: str) -> None:
     config = load(preset)
+    estimator = resolved_estimator(config)
     assert (config.rollout.tasks, config.rollout.group_size, config.agent.max_steps) == (16, 8, steps)
-    assert config.estimator.settings["mode"] == mode
-    assert (config.estimator.gamma, config.update.lr, config.update.kl_coef) == (0.95, 1e-6, 0.01)
-    assert (config.iterations, config.eval.temperature, config.rollout.temperature) == (160, 0.4, 1.0)
-    assert (config.update.invalid_penalty, config.update.dual_clip, config.update.aggregate) == (
-        0.1,
-        3.0,
-        "token-mean",
+    assert (config.estimator.name, estimator.mode, estimator.gamma) == ("hgpo", mode, 0.95)
+    assert (estimator.depth, estimator.invalid_penalty) == (2, 0.1)
+    assert (estimator.weight_type, estimator.length_weight_alpha, estimator.base_group) == (
+        "length",
+        1,
+        False,
     )
+    assert (config.update.lr, config.update.kl_coef, config.update.entropy_coef) == (1e-6, 0.01, 0.001)
+    assert (config.iterations, config.eval.temperature, config.rollout.temperature) == (160, 0.4, 1.0)
+    assert (config.update.dual_clip, config.update.aggregate) == (3.0, "token-mean")
     assert experiment_name(config) == "k2_hgpo_length_alpha1.0_baseGroup_False"
 
 
@@ -55,8 +65,7 @@ def test_published_names_work_at_the_top() -> None:
     )
     expected = {
         "depth": 4,
-        "gamma": 0.95,
-        "invalid_penalty": config.update.invalid_penalty,
+        "invalid_penalty": 0.1,
         "mode": "mean_norm",
         "weight_type": "uniform",
         "length_weight_alpha": 2,

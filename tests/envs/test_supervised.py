@@ -102,7 +102,7 @@ def test_a_worker_that_cannot_start_is_given_up(tmp_path: Path) -> None:
         env.reset("a")
     assert env.incidents.deaths == 3
     other = supervised(tmp_path / "missing" / "x", unknown_setting=1)
-    with pytest.raises(EnvironmentFailed, match="unknown_setting"):
+    with pytest.raises(UnknownName, match=r"unknown_setting.*Known: at, fault, tally, times"):
         other.reset("a")
 
 

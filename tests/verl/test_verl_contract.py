@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.config.load import estimator_settings, load, preset_names
+from hgpo.config import estimator_settings, load, preset_names
 from hgpo.errors import BadSetting, EnvironmentFailed
 from hgpo.play import Job
 from hgpo.verl.hooks import CPU_HOOKS, HOOKS, Hook, check

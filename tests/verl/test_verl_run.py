@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from hgpo import StepBatch, estimate
-from hgpo.config.load import estimator_settings
+from hgpo.config import estimator_settings
 from hgpo.runs.folder import RunFolder
 
 pytest.importorskip("verl")

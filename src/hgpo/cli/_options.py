@@ -1,13 +1,27 @@
-"""Options that several verbs share: the column map and the settings of the estimators."""
+"""What several verbs share: a preset with settings, the column map, the settings of the estimators."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
 from ..settings import settings_of
+
+
+def add_words(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Declare `PRESET key=value ...`."""
+    shown = f"a preset (default: {default}), then settings" if default else "a preset, then settings"
+    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help=shown)
+
+
+def split_preset(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The preset, None where none is named, and the settings."""
+    if words and "=" not in words[0]:
+        return words[0], list(words[1:])
+    return None, list(words)
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

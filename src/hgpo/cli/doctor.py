@@ -90,7 +90,7 @@ def _packages() -> list[Finding]:
 
 
 def _preset(preset: str, words: list[str]) -> list[Finding]:
-    from ..config.load import load
+    from ..config import load
     from ..config.stage import open_stage
     from ..errors import HgpoError
 

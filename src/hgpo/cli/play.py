@@ -19,7 +19,7 @@ from ..errors import BadSetting
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", metavar="NAME", help="a registered environment, for example household")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings of the environment")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the environment")
     parser.add_argument("--split", metavar="SPLIT", help="task set to play from (default: the first)")
     parser.add_argument("--task", default="0", metavar="TASK", help="task id, or its number in the split")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of a random environment or policy")
@@ -32,8 +32,11 @@ def run(args: argparse.Namespace) -> int:
     """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
     from ..envs import make
     from ..envs.actors import actor
+    from ..envs.registry import settings_of_env
+    from ..settings import parse_all
 
-    env = make(args.name, **_settings(args.settings))
+    given = parse_all(args.settings, settings_of_env(args.name), f"the environment {args.name!r}")
+    env = make(args.name, **given)
     try:
         policy = actor(args.policy, env, seed=args.seed or 0) if args.policy else None
         task = _task(env, args.split, args.task)
@@ -60,22 +63,6 @@ def run(args: argparse.Namespace) -> int:
     how = "Solved" if success else "Out of steps" if getattr(seen, "truncated", False) else "Not solved"
     print(f"\n{how} after {steps} step{'' if steps == 1 else 's'}.")
     return 0 if success else 1
-
-
-def _settings(words: list[str]) -> dict[str, Any]:
-    """`size=tiny max_steps=30` -> {"size": "tiny", "max_steps": 30}."""
-    import json
-
-    settings: dict[str, Any] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key.isidentifier():
-            raise BadSetting(f"{word!r} is not a setting; expected KEY=VALUE, for example size=tiny.")
-        try:
-            settings[key] = json.loads(value)
-        except ValueError:
-            settings[key] = value
-    return settings
 
 
 def _task(env: Any, split: str | None, word: str) -> str:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 
+from ._options import add_words, split_preset
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help="a preset, then settings")
+    add_words(parser, "quickstart")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the model is written")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -24,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     import torch
 
-    from ..config.load import load
+    from ..config import load
     from ..config.stage import open_stage
     from ..errors import BadSetting
     from ..models.device import pick_device
@@ -32,9 +34,8 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.start import prepare
     from ..runs.tracking import Screen
 
-    words = list(args.words)
-    preset = words.pop(0) if words and "=" not in words[0] else "quickstart"
-    config = load(preset, words)
+    preset, words = split_preset(args.words)
+    config = load(preset or "quickstart", words)
     if config.warm.episodes < 1:
         raise BadSetting("warm.episodes is 0; say how many expert episodes to clone: warm.episodes=300.")
     folder = Path(args.out)

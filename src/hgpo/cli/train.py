@@ -1,8 +1,9 @@
 """Train an agent: hgpo train PRESET key=value ... --run FOLDER.
 
 Presets are shipped with the package (`--list` names them); a path that ends in .toml works too. Settings are
-`key=value` with dots for sections, for example `estimator=gigpo rollout.tasks=4 update.lr=1e-5`. The published
-names work at the top: mode, weight_type, length_weight_alpha, base_group, history_length, group_size.
+`key=value` with dots for sections, for example `estimator=gigpo rollout.tasks=4 update.lr=1e-5`; `--settings` explains
+every one. The published names work at the top: mode, weight_type, length_weight_alpha, base_group, history_length,
+group_size.
 
 The run folder gets config.json, metrics.jsonl, rollouts/, checkpoints/, model/, results.json and curves.png.
 Ctrl-C saves and stops; `hgpo train --resume --run FOLDER` goes on as if nothing had happened.
@@ -15,15 +16,17 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ._options import add_words, split_preset
+
 if TYPE_CHECKING:
-    from ..config.schema import Config
+    from ..config import Config
     from ..runs.folder import RunFolder
+
+DEFAULT = "quickstart"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words", nargs="*", metavar="PRESET|key=value", help="a preset (default: quickstart), then settings"
-    )
+    add_words(parser, DEFAULT)
     # Two names: torchrun cannot pass on an option that starts one of its own (--run-path).
     parser.add_argument(
         "--run",
@@ -37,21 +40,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-minutes", type=float, metavar="M", help="stop in time; the run can be resumed")
     parser.add_argument("--list", action="store_true", help="list the presets and stop")
-    parser.add_argument("--show", action="store_true", help="print the resolved settings and stop")
+    parser.add_argument(
+        "--settings",
+        dest="explain",
+        action="store_true",
+        help="explain every setting with its value in the preset (without one: the defaults) and stop",
+    )
+    parser.add_argument("--show", action="store_true", help="print the resolved settings as JSON and stop")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..config.load import as_dict, load, preset_names
+    from ..config import as_dict, load
     from ..errors import BadSetting
     from ..runs.folder import RunFolder
 
     if args.list:
-        print("\n".join(preset_names()))
+        print(preset_list())
         return 0
-    words = list(args.words)
-    preset = words.pop(0) if words and "=" not in words[0] else None
+    preset, words = split_preset(args.words)
+    if args.explain:
+        print(explained(preset, words))
+        return 0
     given = args.folder or args.resume or None
     resume = args.resume is not None
     if resume and given is None:
@@ -60,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
     if resume and folder is not None and folder.exists():
         config = _resumed(folder, words)
     else:
-        config = load(preset or "quickstart", words)
+        config = load(preset or DEFAULT, words)
     if args.show:
         print(json.dumps(as_dict(config), indent=1))
         return 0
-    folder = folder or RunFolder.default(preset or "quickstart", config)
+    folder = folder or RunFolder.default(preset or DEFAULT, config)
     from ..runs.training import train
 
     result = train(config, folder.path, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
@@ -73,11 +84,27 @@ def run(args: argparse.Namespace) -> int:
     return 130 if result["ended"] == "interrupted" else 0
 
 
+def preset_list() -> str:
+    """The presets, a sentence each."""
+    from ..config import preset_description, preset_names
+
+    width = max(map(len, preset_names()))
+    return "\n".join(f"{name:<{width}}  {preset_description(name)}" for name in preset_names())
+
+
+def explained(preset: str | None, words: list[str]) -> str:
+    """Every setting of a preset, explained."""
+    from ..config import describe_settings, load, preset_description
+
+    title = f"{preset}: {preset_description(preset)}" if preset else "The defaults of all settings."
+    return describe_settings(load(preset, words), title)
+
+
 def _resumed(folder: RunFolder, words: list[str]) -> Config:
     """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
-    from ..config.load import apply, as_dict, build
+    from ..config import apply, as_dict, build
     from ..errors import BadSetting
 
     config = folder.config()

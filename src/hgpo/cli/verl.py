@@ -16,6 +16,8 @@ import json
 import sys
 from pathlib import Path
 
+from ._options import add_words, split_preset
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -26,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
 
     dry = actions.add_parser("dry-run", help="two real steps on the CPU", allow_abbrev=False)
-    _settings(dry)
+    add_words(dry)
     dry.add_argument("--run", required=True, metavar="FOLDER", help="where everything is written")
     dry.add_argument("--processes", type=int, default=1, help="training processes (default: 1)")
     dry.add_argument("--steps", type=int, default=2, help="training steps (default: 2)")
@@ -35,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     dry.add_argument("--json", action="store_true", help="print the result as JSON")
 
     launch = actions.add_parser("launch", help="train on GPUs", allow_abbrev=False)
-    _settings(launch)
+    add_words(launch)
     launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
     launch.add_argument("--print", action="store_true", help="print the command and stop")
@@ -58,13 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
     data = actions.add_parser("data", help="write the dataset rows alone", allow_abbrev=False)
-    _settings(data)
+    add_words(data)
     data.add_argument("--out", required=True, metavar="FOLDER", help="where the Parquet files go")
     data.add_argument("--json", action="store_true", help="print what was written as JSON")
-
-
-def _settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help="a preset, then settings")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,13 +92,12 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
     from ..errors import BadSetting
     from ..verl.overrides import split_words
 
-    words = list(args.words)
-    preset = words.pop(0) if words and "=" not in words[0] else ""
-    if not preset and not getattr(args, "resume", False):
+    preset, words = split_preset(args.words)
+    if preset is None and not getattr(args, "resume", False):
         raise BadSetting(
             "Name a preset first (`hgpo train --list` shows them), or a path that ends in .toml."
         )
-    return (preset, *split_words(words))
+    return (preset or "", *split_words(words))
 
 
 def _dry_run(args: argparse.Namespace) -> int:
@@ -135,7 +132,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace) -> int:
-    from ..config.load import load
+    from ..config import load
     from ..errors import BadSetting
     from ..runs.folder import RunFolder
     from ..verl.launch import launch, planned_data, require_extra, resumed, run_words, show
@@ -178,7 +175,7 @@ def _launch(args: argparse.Namespace) -> int:
 
 
 def _data(args: argparse.Namespace) -> int:
-    from ..config.load import load
+    from ..config import load
     from ..errors import BadSetting
     from ..verl.data import write_data
 

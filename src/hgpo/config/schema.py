@@ -1,14 +1,18 @@
-"""Every setting of a training run: one frozen dataclass per concern, a string under each field.
+"""Every setting of a training run: one settings class per section, and what they must be together.
 
-`settings.py` reads them from presets and the command line.
+`hgpo train PRESET --settings` prints all of this.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from ..settings import Settings, setting
+from ..errors import BadSetting
+from ..estimators.table import ESTIMATORS
+from ..play.prompts import styles
+from ..settings import Settings, build, setting, settings_of
 
 
 @dataclass(frozen=True)
@@ -16,27 +20,25 @@ class EnvConfig(Settings):
     """The environment and how it is run."""
 
     name: str = setting("household", "Registered name of the environment, or `module:Class`.")
-    settings: dict[str, Any] = setting(
-        dict, 'Settings of the environment itself, for example `size = "tiny"` or `data = "..."`.'
-    )
+    settings: dict[str, Any] = setting(dict, "Settings of the environment itself.")
     split: str = setting("train", "The split whose tasks are trained on.")
-    tasks: int = setting(0, "Use only the first so many tasks of the split; 0 uses all.")
-    execution: str = setting(
-        "inline",
-        "`inline` plays in this process (native environments), `process` in supervised worker processes.",
+    tasks: int = setting(0, "Use only the first so many tasks of the split; 0 uses all.", low=0)
+    execution: Literal["inline", "process"] = setting(
+        "inline", "Play in this process (native environments) or in supervised worker processes."
     )
     workers: int = setting(
         0,
         "At most this many environments are live at once; 0 means one per episode inline, 8 with processes.",
+        low=0,
     )
-    step_timeout: float = setting(
-        60.0, 'Seconds after which a worker process counts as hung (`execution = "process"`).'
-    )
+    step_timeout: float = setting(60.0, "Seconds after which a worker process counts as hung.", above=0)
     attempts: int = setting(
-        3, "How often an episode is played when its environment fails, before its whole group is dropped."
+        3,
+        "How often an episode is played when its environment fails, before its whole group is dropped.",
+        low=1,
     )
     max_reuse: int = setting(
-        0, "A worker is replaced after this many episodes (for environments whose memory grows); 0 never."
+        0, "A worker is replaced after this many episodes, where its memory grows; 0 never.", low=0
     )
 
 
@@ -44,13 +46,17 @@ class EnvConfig(Settings):
 class AgentConfig(Settings):
     """What the agent sees and how it answers."""
 
-    prompt: str = setting("household", "Prompt style: `household`, `webshop`, `generic` or `compact`.")
+    prompt: str = setting("household", "Prompt style.", choices=styles)
     reasoning: bool = setting(True, "Ask for thoughts inside <think></think> before the action.")
     show_admissible: bool = setting(True, "List the admissible commands in the prompt.")
-    history_length: int = setting(2, "K: how many past (observation, action) pairs the prompt shows.")
-    max_steps: int = setting(50, "Longest episode.")
-    max_prompt_tokens: int = setting(4096, "Longer prompts give up their oldest memories first.")
-    max_response_tokens: int = setting(512, "Longest reply.")
+    history_length: int = setting(
+        2, "K: how many past (observation, action) pairs the prompt shows.", low=0, high=1000
+    )
+    max_steps: int = setting(50, "Longest episode.", low=1)
+    max_prompt_tokens: int = setting(
+        4096, "Longest prompt; longer ones give up their oldest memories first.", low=1
+    )
+    max_response_tokens: int = setting(512, "Longest reply.", low=1)
     inadmissible_is_invalid: bool = setting(
         False,
         "Count well-formed actions that do nothing now as invalid (the published runs count the form only).",
@@ -64,22 +70,24 @@ class ModelConfig(Settings):
     path: str = setting(
         "tiny", "A model folder or hub id, or `tiny` for a small transformer made on the spot."
     )
-    dtype: str = setting("float32", "Weights and arithmetic: `float32` or `bfloat16`.")
-    hidden: int = setting(128, "Width of the tiny model.")
-    layers: int = setting(3, "Depth of the tiny model.")
-    heads: int = setting(4, "Attention heads of the tiny model.")
-    intermediate: int = setting(256, "Width of the tiny model's feed-forward layers.")
-    tokenizer: str = setting(
-        "word", "Tokenizer of the tiny model: `word` (one token a word) or `bpe` (byte-level pairs)."
+    dtype: Literal["float32", "bfloat16"] = setting("float32", "Precision of weights and arithmetic.")
+    hidden: int = setting(128, "Width of the tiny model.", low=1)
+    layers: int = setting(3, "Depth of the tiny model.", low=1)
+    heads: int = setting(4, "Attention heads of the tiny model.", low=1)
+    intermediate: int = setting(256, "Width of the tiny model's feed-forward layers.", low=1)
+    tokenizer: Literal["word", "bpe"] = setting(
+        "word", "Tokenizer of the tiny model: one token a word, or byte-level pairs."
     )
-    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.")
-    lora_rank: int = setting(0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.")
-    lora_alpha: float = setting(0.0, "Scale of the adapters; 0 means twice the rank.")
+    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=1)
+    lora_rank: int = setting(
+        0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.", low=0
+    )
+    lora_alpha: float = setting(0.0, "Scale of the adapters; 0 means twice the rank.", low=0)
     gradient_checkpointing: bool = setting(
         False, "Recompute activations in the backward pass: slower, far less memory."
     )
     attention: str = setting(
-        "sdpa", "Attention kernel as transformers names it; no extra package is needed for `sdpa`."
+        "sdpa", "Attention kernel as transformers names it; `sdpa` needs no further package."
     )
 
 
@@ -87,18 +95,21 @@ class ModelConfig(Settings):
 class WarmConfig(Settings):
     """Cloning the environment's honest expert before reinforcement learning."""
 
-    episodes: int = setting(0, "Expert episodes to clone; 0 skips the warm start.")
-    epochs: int = setting(3, "Passes over them.")
-    lr: float = setting(1e-3, "Peak learning rate, decayed linearly to a tenth.")
-    batch_rows: int = setting(64, "Steps per update.")
+    episodes: int = setting(0, "Expert episodes to clone; 0 skips the warm start.", low=0)
+    epochs: int = setting(3, "Passes over them.", low=1)
+    lr: float = setting(1e-3, "Peak learning rate, decayed linearly to a tenth.", low=0)
+    batch_rows: int = setting(64, "Steps per update.", low=1)
     prompt_weight: float = setting(
         0.0,
         "Weight of predicting the prompt's own words as well; it teaches a model made from nothing to read.",
+        low=0,
     )
     noise: float = setting(
         0.0,
-        "Share of the expert's steps at which a random admissible command is played instead, so that "
-        "the clone also sees how to come back from a mistake.",
+        "Share of the expert's steps at which a random admissible command is played instead, so that the clone also "
+        "sees how to come back from a mistake.",
+        low=0,
+        high=1,
     )
     clone_mistakes: bool = setting(
         False,
@@ -110,65 +121,70 @@ class WarmConfig(Settings):
 class RolloutConfig(Settings):
     """What is played in one iteration."""
 
-    tasks: int = setting(16, "Tasks per iteration.")
-    group_size: int = setting(8, "Rollouts of each task.")
-    temperature: float = setting(1.0, "Sampling temperature.")
+    tasks: int = setting(16, "Tasks per iteration.", low=1)
+    group_size: int = setting(8, "Rollouts of each task.", low=1)
+    temperature: float = setting(1.0, "Sampling temperature.", low=0)
     engine: str = setting(
         "hf",
         "What samples the replies, by its name in `hgpo.policies.engine`; `hf` is the transformers decoder in this "
         "process.",
     )
-    batch_tokens: int = setting(131072, "Token positions in flight during generation.")
-    keep_every: int = setting(10, "Rollouts of every so manieth iteration are written to disk; 0 keeps none.")
+    batch_tokens: int = setting(131072, "Token positions in flight during generation.", low=1)
+    keep_every: int = setting(
+        10, "Write the rollouts of every iteration that is a multiple of this to disk; 0 keeps none.", low=0
+    )
 
 
 @dataclass(frozen=True)
 class EstimatorConfig(Settings):
-    """Which advantage estimator and its settings."""
+    """The advantage estimator. Its own settings keep their published defaults unless given here."""
 
-    name: str = setting("hgpo", "Name in `hgpo.estimate`.")
-    gamma: float = setting(0.95, "Discount of the step returns.")
-    settings: dict[str, Any] = setting(
-        dict, "All other settings of the estimator, by its own names. `depth` defaults to `history_length`."
+    name: str = setting("hgpo", "Name in `hgpo.estimate`.", choices=lambda: ESTIMATORS)
+    invalid_penalty: float = setting(
+        0.1,
+        "Reward taken from a step with an invalid action. The published runs take 0.1; `hgpo.estimate` by itself "
+        "takes nothing.",
+        low=0,
     )
+    settings: dict[str, Any] = setting(dict, "Settings of the estimator itself, by its own names.")
 
 
 @dataclass(frozen=True)
 class UpdateConfig(Settings):
     """The policy update."""
 
-    lr: float = setting(1e-6, "Learning rate of AdamW.")
-    warmup: int = setting(0, "Updates over which the learning rate rises from 0.")
-    weight_decay: float = setting(0.0, "AdamW's weight decay.")
-    betas: tuple[float, float] = setting((0.9, 0.999), "AdamW's momentum factors.")
-    epochs: int = setting(1, "Passes over each iteration's steps.")
+    lr: float = setting(1e-6, "Learning rate of AdamW.", low=0)
+    warmup: int = setting(0, "Updates over which the learning rate rises from 0.", low=0)
+    weight_decay: float = setting(0.0, "AdamW's weight decay.", low=0)
+    betas: tuple[float, float] = setting((0.9, 0.999), "AdamW's momentum factors.", low=0, below=1)
+    epochs: int = setting(1, "Passes over each iteration's steps.", low=1)
     updates: int = setting(
-        0, "Optimiser steps per pass, whatever the number of steps; 0 uses `minibatch_rows`."
+        0, "Optimiser steps per pass, whatever the number of steps; 0 uses `minibatch_rows`.", low=0
     )
-    minibatch_rows: int = setting(256, "Steps per optimiser step when `updates` is 0.")
+    minibatch_rows: int = setting(256, "Steps per optimiser step when `updates` is 0.", low=1)
     micro_tokens: int = setting(
-        32768, "Token positions per forward pass; gradients add up over as many as a minibatch needs."
+        32768, "Token positions per forward pass; gradients add up over as many as a minibatch needs.", low=1
     )
     loss: str = setting(
         "ppo",
         "Policy loss: `ppo` (clipped, with dual clip), `gspo` (one ratio per reply), `cispo` (clipped weights) or "
         "`reinforce` (no ratio).",
     )
-    clip_low: float = setting(0.2, "PPO clip below 1.")
-    clip_high: float = setting(0.2, "PPO clip above 1.")
-    dual_clip: float = setting(3.0, "Bound on the loss of steps with negative advantage; 0 turns it off.")
+    clip_low: float = setting(0.2, "PPO clip below 1.", low=0, high=1)
+    clip_high: float = setting(0.2, "PPO clip above 1.", low=0)
+    dual_clip: float = setting(
+        3.0, "Bound above 1 on the loss of steps with negative advantage; 0 turns it off.", low=0
+    )
     kl_coef: float = setting(
-        0.01, "Weight of the k3 KL to the starting policy; at 0 no reference model is kept."
+        0.01, "Weight of the k3 KL to the starting policy; at 0 no reference model is kept.", low=0
     )
-    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.")
-    aggregate: str = setting(
-        "token-mean", "`token-mean` (every token equal) or `step-mean` (every step equal)."
+    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", low=0)
+    aggregate: Literal["token-mean", "step-mean"] = setting(
+        "token-mean", "Whether every token or every step weighs the same in the loss."
     )
-    grad_clip: float = setting(1.0, "Largest gradient norm.")
-    invalid_penalty: float = setting(0.1, "Reward taken from steps with an invalid action.")
-    old_logprobs: str = setting(
-        "sampled",
-        "`sampled` uses the log-probabilities of the rollout, `recomputed` runs the model once more.",
+    grad_clip: float = setting(1.0, "Largest gradient norm.", above=0)
+    old_logprobs: Literal["sampled", "recomputed"] = setting(
+        "sampled", "Take the old log-probabilities from the rollout, or run the model once more."
     )
     filter_groups: bool = setting(False, "Leave out groups whose episodes all have the same return.")
     normalise_advantages: bool = setting(False, "Divide the advantages of a batch by their root mean square.")
@@ -178,16 +194,22 @@ class UpdateConfig(Settings):
 class EvalConfig(Settings):
     """Evaluation during training."""
 
-    splits: tuple[str, ...] = setting(("in-domain",), "Splits evaluated.")
-    tasks: int = setting(128, "Tasks of each split's panel; 0 means all.")
+    splits: tuple[str, ...] = setting(
+        ("in-domain",), "Splits evaluated; the first decides the best checkpoint."
+    )
+    tasks: int = setting(128, "Tasks of each split's panel; 0 means all.", low=0)
     every: int = setting(
-        5, "Evaluate after every so many iterations (and before the first and after the last); 0 never."
+        5,
+        "Evaluate after every so many iterations, before the first and after the last; 0 never evaluates.",
+        low=0,
     )
     max_steps: int = setting(
-        0, "Longest episode of an evaluation, here, in `hgpo eval` and under verl; 0 takes `agent.max_steps`."
+        0,
+        "Longest episode of an evaluation, here, in `hgpo eval` and under verl; 0 takes `agent.max_steps`.",
+        low=0,
     )
-    temperature: float = setting(0.4, "Sampling temperature.")
-    seed: int = setting(123, "Seed of the evaluation during training.")
+    temperature: float = setting(0.4, "Sampling temperature.", low=0)
+    seed: int = setting(123, "Seed of the evaluation during training.", low=0)
 
 
 @dataclass(frozen=True)
@@ -206,27 +228,74 @@ class TrackConfig(Settings):
 class Config(Settings):
     """A whole run."""
 
-    env: EnvConfig = setting(EnvConfig, "The environment.")
-    agent: AgentConfig = setting(AgentConfig, "Prompts and limits.")
+    env: EnvConfig = setting(EnvConfig, "The environment and how it is run.")
+    agent: AgentConfig = setting(AgentConfig, "What the agent sees and how it answers.")
     model: ModelConfig = setting(ModelConfig, "The policy.")
-    warm: WarmConfig = setting(WarmConfig, "The warm start.")
-    rollout: RolloutConfig = setting(RolloutConfig, "What is played.")
+    warm: WarmConfig = setting(WarmConfig, "The warm start: cloning the environment's expert.")
+    rollout: RolloutConfig = setting(RolloutConfig, "What is played in one iteration.")
     estimator: EstimatorConfig = setting(EstimatorConfig, "From steps to advantages.")
     update: UpdateConfig = setting(UpdateConfig, "The policy update.")
-    eval: EvalConfig = setting(EvalConfig, "Evaluation.")
-    track: TrackConfig = setting(TrackConfig, "Trackers.")
-    seed: int = setting(0, "Decides everything random in the run.")
-    iterations: int = setting(160, "Iterations of play and update.")
-    save_every: int = setting(40, "A checkpoint after every so many iterations, and after the last.")
-    keep: int = setting(1, "How many of the latest checkpoints are kept besides the best one.")
-    device: str = setting("auto", "`auto`, `cpu`, `cuda` or `cuda:N`.")
+    eval: EvalConfig = setting(EvalConfig, "Evaluation during training.")
+    track: TrackConfig = setting(TrackConfig, "Where metrics go besides metrics.jsonl.")
+    seed: int = setting(0, "Decides everything random in the run.", low=0)
+    iterations: int = setting(160, "Iterations of play and update.", low=0)
+    save_every: int = setting(40, "A checkpoint after every so many iterations, and after the last.", low=1)
+    keep: int = setting(1, "How many of the latest checkpoints are kept besides the best one.", low=1)
+    device: str = setting("auto", "`auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:N`.")
     deterministic: bool = setting(
         True,
-        "Gradients on a GPU are summed in a fixed order, so that the same seed gives the same run, "
-        "bit for bit.",
+        "Sum gradients on a GPU in a fixed order, so that the same seed gives the same run, bit for bit.",
     )
-    threads: int = setting(0, "CPU threads of torch; 0 leaves its choice.")
-    name: str = setting("", "Name of the experiment; generated from the settings when empty.")
+    threads: int = setting(0, "CPU threads of torch; 0 leaves its choice.", low=0)
+    name: str = setting("", "Name of the experiment; made from the settings when empty.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_together(self)
+
+
+def check_together(config: Config) -> None:
+    """All that a field alone cannot say: settings that need each other, and forms that are no range or choice.
+
+    Raises:
+        BadSetting: the settings contradict each other.
+        UnknownName: the estimator has no such setting.
+    """
+    model, update = config.model, config.update
+    if model.path == "tiny" and model.hidden % (2 * model.heads):
+        raise BadSetting(
+            f"model.hidden={model.hidden} and model.heads={model.heads} were given; expected a width that gives every "
+            "head an even number of units: a multiple of twice the number of heads."
+        )
+    if 0 < update.dual_clip <= 1:
+        raise BadSetting(
+            f"update.dual_clip={update.dual_clip} was given; expected 0 (off) or a number above 1."
+        )
+    if config.eval.every and not config.eval.splits:
+        raise BadSetting(
+            "eval.splits is empty; expected at least one split, or eval.every=0 for no evaluation."
+        )
+    if not re.fullmatch(r"auto|cpu|[a-z]+(:\d+)?", config.device):
+        raise BadSetting(f"device={config.device!r} was given; expected auto, cpu, cuda or cuda:N.")
+    resolved_estimator(config)
+
+
+def estimator_settings(config: Config) -> dict[str, Any]:
+    """What a run tells its estimator: the penalty, what follows other settings of the run, and what was given.
+
+    All else stays at the estimator's published default. An estimator's field says itself what it follows: the depth
+    of HGPO is K, the length of the agent's memory.
+    """
+    run = {"history_length": config.agent.history_length}
+    known = settings_of(ESTIMATORS[config.estimator.name].settings)
+    following = {name: run[one.follows] for name, one in known.items() if one.follows}
+    return {**following, "invalid_penalty": config.estimator.invalid_penalty, **config.estimator.settings}
+
+
+def resolved_estimator(config: Config) -> Any:
+    """The estimator's settings object, every setting in its place."""
+    name = config.estimator.name
+    return build(ESTIMATORS[name].settings, estimator_settings(config), f"estimator {name!r}")
 
 
 def experiment_name(config: Config) -> str:
@@ -236,7 +305,5 @@ def experiment_name(config: Config) -> str:
     start = f"k{config.agent.history_length}_{config.estimator.name}"
     if config.estimator.name != "hgpo":
         return start
-    given = config.estimator.settings
-    kind = given.get("weight_type", "length")
-    alpha, base = float(given.get("length_weight_alpha", 1.0)), bool(given.get("base_group", False))
-    return f"{start}_{kind}_alpha{alpha}_baseGroup_{base}"
+    s = resolved_estimator(config)
+    return f"{start}_{s.weight_type}_alpha{s.length_weight_alpha}_baseGroup_{s.base_group}"

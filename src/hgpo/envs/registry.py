@@ -9,12 +9,12 @@ A package registers an environment without being imported by us through an entry
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..errors import UnknownName
+from ..settings import Setting, check_all, parameters_of
 from .contract import TextEnv
 from .prompt import PromptWords
 
@@ -44,21 +44,33 @@ def names() -> list[str]:
     return sorted({*BUILT_IN, *_registered, *_plugins()})
 
 
-def make(name: str, **settings: Any) -> TextEnv:
-    """Make the environment called `name`; settings go to its factory."""
+def factory(name: str) -> Callable[..., TextEnv]:
+    """What makes the environment called `name`: a registered one, or `module:attribute`."""
     if name in _registered:
-        return _call(name, _registered[name], settings)
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        factory: Callable[..., TextEnv] = getattr(importlib.import_module(module), attribute)
-        return _call(name, factory, settings)
-    plugins = _plugins()
+        return _registered[name]
+    plugins = {} if name in BUILT_IN or ":" in name else _plugins()
     if name in plugins:
         loaded: Callable[..., TextEnv] = plugins[name].load()
-        return _call(name, loaded, settings)
-    raise UnknownName(
-        "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
-    )
+        return loaded
+    module, colon, attribute = BUILT_IN.get(name, name).partition(":")
+    if not colon:
+        raise UnknownName(
+            "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
+        )
+    imported: Callable[..., TextEnv] = getattr(importlib.import_module(module), attribute)
+    return imported
+
+
+def make(name: str, **settings: Any) -> TextEnv:
+    """Make the environment called `name`; settings go to its factory.
+
+    A setting it does not have is named, with the nearest one that it has, and so is a value of another type.
+    """
+    maker = factory(name)
+    known = parameters_of(maker)
+    if known is not None:
+        settings = check_all(known, settings, f"the environment {name!r}")
+    return maker(**settings)
 
 
 def prompts() -> list[str]:
@@ -74,14 +86,9 @@ def prompt(folder: str) -> PromptWords:
     return words
 
 
-def _call(name: str, factory: Callable[..., TextEnv], settings: dict[str, Any]) -> TextEnv:
-    """Call the factory; a setting it does not have is named, with the nearest one that it has."""
+def settings_of_env(name: str) -> dict[str, Setting] | None:
+    """The settings of the environment called `name`; None where it takes any, or cannot be found."""
     try:
-        parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return factory(**settings)
-    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        for key in settings:
-            if key not in parameters:
-                raise UnknownName(f"setting of the environment {name!r}:", key, parameters)
-    return factory(**settings)
+        return parameters_of(factory(name))
+    except (UnknownName, ImportError, AttributeError):
+        return None

@@ -6,7 +6,6 @@ output its answer. What the environment itself prints goes to standard error, so
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -19,15 +18,6 @@ from typing import Any, BinaryIO
 from ..errors import HgpoError
 from .contract import Observation, TextEnv, Transition
 from .registry import make
-
-
-def build(factory: str, settings: Mapping[str, Any]) -> TextEnv:
-    """Make an environment from a registered name or from `module:attribute`."""
-    module, colon, attribute = factory.partition(":")
-    if not colon:
-        return make(factory, **settings)
-    env: TextEnv = getattr(importlib.import_module(module), attribute)(**settings)
-    return env
 
 
 def plain(seen: Observation | Transition) -> dict[str, Any]:
@@ -62,7 +52,7 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
         request = json.loads(line)
         try:
             if env is None:
-                env = build(request["factory"], request["settings"])
+                env = make(request["factory"], **request["settings"])
                 reply({"value": "ready"})
             else:
                 reply({"value": answer(env, request)})

@@ -302,7 +302,7 @@ def _penalty(content: Mapping[str, Any]) -> Iterator[Finding]:
         "penalty",
         shares[name],
         f"How much of the advantages the penalty for invalid actions makes, rather than success: {listed}.",
-        "It drowns what success has to say: set it to 0 (update.invalid_penalty=0), count malformed replies only "
+        "It drowns what success has to say: set it to 0 (invalid_penalty=0), count malformed replies only "
         "(agent.inadmissible_is_invalid=false), or put a floor under the deviation (std_floor=1.0)."
         if bad
         else "Success decides; no change needed.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..envs.contract import TextEnv
 from ..envs.pool import EnvPool
-from ..envs.worker import build
+from ..envs.registry import make
 from ..errors import BadSetting, UnknownName
 from .collect import Collection, Job, collect
 from .episode import Episode, Limits
@@ -39,7 +39,7 @@ class Environments:
 
     def make(self) -> TextEnv:
         """A copy in this process."""
-        return build(self.name, self.settings)
+        return make(self.name, **self.settings)
 
     def start(self) -> TextEnv:
         """A copy to play in: in this process, or supervised."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..config.load import load, preset_names
-from ..config.schema import Config, experiment_name
+from ..config import Config, experiment_name, load, preset_names
 from .panels import Panel
 from .statistics import between_arms, over_runs, over_tasks, wilson
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config.load import as_dict, build, estimator_settings
+from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, write_text

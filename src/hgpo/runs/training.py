@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config.load import as_dict, estimator_settings
+from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..errors import NotFinite
@@ -275,7 +275,7 @@ class _Run:
             self.warned = True
             self.screen.say(
                 f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
-                "actions, not from success. If success falls, set update.invalid_penalty=0, "
+                "actions, not from success. If success falls, set invalid_penalty=0, "
                 "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
             )
         return share

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.load import estimator_settings
+from ..config import estimator_settings
 from ..config.schema import Config
 from ..errors import BadSetting, BadSteps
 from ..estimators.estimate import Estimate, estimate

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.load import estimator_settings, load
+from ..config import estimator_settings, load
 from ..config.schema import Config
 from ..errors import BadSetting, NumbersDiffer
 from ..estimators.estimate import estimate

@@ -290,7 +290,13 @@ def webshop(
     *,
     size: str | None = None,
     store: str | os.PathLike[str] | None = None,
-    **settings: Any,
+    goals: str = "synthetic",
+    tagger: Tagger | str | None = None,
+    reward: str = "success",
+    max_steps: int | None = MAX_STEPS,
+    show_attributes: bool = False,
+    window: int = pages.WINDOW,
+    results: int = pages.RESULTS,
 ) -> WebShop:
     """WebShop on the official data files in the folder `data` (or `$HGPO_WEBSHOP_DATA`).
 
@@ -298,9 +304,24 @@ def webshop(
         data: the folder with items_shuffle*.json and the files that belong to it.
         size: `"small"` or `"full"` where the folder has both.
         store: a folder for the store that is built from the files; by default beside them.
-        **settings: those of `WebShop`.
+        goals: `"synthetic"` (as the published runs) or `"human"`.
+        tagger: what finds the nouns in titles; see `taggers.choose_tagger`.
+        reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
+        max_steps: cut the episode after this many actions; the published runs use 15, none is no limit.
+        show_attributes: item pages have a button to the attributes.
+        window: products on a page of results.
+        results: products a search returns.
     """
     folder = data if data is not None else os.environ.get("HGPO_WEBSHOP_DATA")
     if not folder:
         raise BadSetting(f"make('webshop') needs data=FOLDER, or HGPO_WEBSHOP_DATA set to it. {HELP}")
-    return WebShop(Catalogue.open(folder, size=size, store=store), **settings)
+    return WebShop(
+        Catalogue.open(folder, size=size, store=store),
+        goals=goals,
+        tagger=tagger,
+        reward=reward,
+        max_steps=max_steps,
+        show_attributes=show_attributes,
+        window=window,
+        results=results,
+    )

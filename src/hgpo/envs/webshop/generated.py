@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...errors import BadSetting
 from .catalogue import Catalogue, build_store
 from .env import WebShop
 from .product import Product
+from .taggers import Tagger
 
 VERSION = 1
 """Changes when the same seed gives other products."""
@@ -133,7 +133,9 @@ def shop(
     window: int = 5,
     results: int = 10,
     store: str | os.PathLike[str] | None = None,
-    **settings: Any,
+    tagger: Tagger | str | None = "builtin",
+    reward: str = "success",
+    show_attributes: bool = False,
 ) -> WebShop:
     """The generated shop.
 
@@ -146,7 +148,9 @@ def shop(
         window: products on a page of results.
         results: products a search returns.
         store: a folder for the store; by default the user's cache folder.
-        **settings: those of `WebShop`.
+        tagger: what finds the nouns in titles; see `taggers.choose_tagger`.
+        reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
+        show_attributes: item pages have a button to the attributes.
     """
     for name, value, most in (
         ("products", products, 999),
@@ -157,7 +161,6 @@ def shop(
             limit = f"1 to {most}" if most else "1 or more"
             raise BadSetting(f"{name}={value} is outside what the generated shop allows ({limit}).")
     catalogue = _catalogue(products, seed, values, Path(store) if store is not None else None)
-    settings.setdefault("tagger", "builtin")
     strangers = held_out(catalogue)
     known: list[int] = []
     foreign: list[int] = []
@@ -167,7 +170,16 @@ def shop(
     splits = {"train": known[tested:], "in-domain": known[:tested], "out-of-domain": foreign}
     if num_goals is not None:
         splits = {name: indices[:num_goals] for name, indices in splits.items()}
-    env = WebShop(catalogue, splits=splits, max_steps=max_steps, window=window, results=results, **settings)
+    env = WebShop(
+        catalogue,
+        tagger=tagger,
+        reward=reward,
+        max_steps=max_steps,
+        show_attributes=show_attributes,
+        splits=splits,
+        window=window,
+        results=results,
+    )
     # A new version of the pages and a new version of the products both make a new world.
     env.world_version += VERSION - 1
     return env
