@@ -183,6 +183,45 @@ def row(session=0, uid="u1", **extra):
     return {"uid": uid, "session_id": session, "global_steps": 4, "extra_info": {**info, **extra}}
 
 
+def test_a_worker_reads_settings_and_chat_template_once(tokenizer, tmp_path, monkeypatch):
+    """verl makes an agent loop for every rollout; the config it hands over is the worker's one object."""
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+
+    import hgpo.verl.play as play
+
+    counts = {"read": 0, "template": 0}
+
+    def read(config, original=play.read):
+        counts["read"] += 1
+        return original(config)
+
+    class Counting(play.Encoder):
+        def _fixed_ends(self):
+            counts["template"] += 1
+            return super()._fixed_ends()
+
+    monkeypatch.setattr(play, "read", read)
+    monkeypatch.setattr(play, "Encoder", Counting)
+    servers = Servers([tokenizer.encode("<action>right!</action>")])
+    loop = make_loop(load("quickstart", SMALL), servers, tokenizer, tmp_path)
+    again = type(loop)(
+        trainer_config=DictConfigWrap(loop.config),
+        server_manager=servers,
+        tokenizer=tokenizer,
+        processor=None,
+        dataset_cls=loop.dataset_cls,
+        data_config=DictConfigWrap(loop.config.data),
+        hf_model_type="llama",
+    )
+
+    async def run():
+        for one in (loop, again):
+            await one.run({"temperature": 1.0, "logprobs": True}, **row())
+
+    asyncio.run(run())
+    assert counts == {"read": 1, "template": 1}
+
+
 def test_the_loop_returns_one_output_per_step(tokenizer, tmp_path):
     config = load("quickstart", SMALL)
     right, wrong = tokenizer.encode("<action>right!</action>"), tokenizer.encode("hm")
