@@ -17,13 +17,13 @@ from ..errors import BadSetting
 from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
+from ..models.folder import write_model
 from ..models.load import check_source, load_model, save_model
 from ..models.tiny import make_tiny, make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
 from ..policies.scripted import ActingPolicy
 from ..seeds import derive
-from .folder import write_model
 from .tracking import Screen
 
 

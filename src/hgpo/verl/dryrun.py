@@ -18,7 +18,8 @@ from ..config.schema import Config
 from ..errors import BadSetting, NumbersDiffer
 from ..estimators.estimate import estimate
 from ..estimators.scale import root_mean_square
-from ..runs.folder import RunFolder, write_model
+from ..models.folder import write_model
+from ..runs.folder import RunFolder
 from ..steps.batch import StepBatch
 from .launch import launch, local_environment, make_start, resumed
 from .names import CPU_ROLLOUT, CPU_SWITCH
