@@ -18,7 +18,7 @@ from hgpo.verl import versions
 from hgpo.verl.data import train_rows, validation_rows, write_data
 from hgpo.verl.dryrun import dry_config
 from hgpo.verl.minibatch import plan
-from hgpo.verl.overrides import Cluster, split_words
+from hgpo.verl.overrides import LOSS_MODES, Cluster, loss_mode, split_words
 from hgpo.verl.settings import write
 
 pytest.importorskip("pyarrow")
@@ -172,3 +172,15 @@ def test_versions_that_do_not_fit_are_named(monkeypatch):
     assert versions.misfit() == ""
     del have["verl"]
     assert "pip install 'hgpo[verl]'" in versions.misfit()
+
+
+def test_every_policy_loss_has_verls_name_or_is_refused():
+    pytest.importorskip("torch")
+    from hgpo.learn.objective import LOSSES
+
+    assert set(LOSS_MODES) == set(LOSSES)
+    assert loss_mode("ppo") == "vanilla"
+    with pytest.raises(
+        BadSetting, match=r"update\.loss is 'mine', which verl does not have; expected one of ppo"
+    ):
+        loss_mode("mine")

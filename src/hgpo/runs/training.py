@@ -262,11 +262,11 @@ class _Run:
         row = {
             "iteration": number,
             **rollout.metrics,
-            **iteration_measures(rollout.metrics, sampled, result.advantages, trained, losses, phases),
-            "advantage/penalty_share": self._penalty(computed, number),
+            **iteration_measures(rollout.metrics, sampled, trained, losses, phases),
             "filtered_groups": float(filtered_groups),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
+            "estimator/advantage/penalty_share": self._penalty(computed, number),
             **evaluated,
         }
         return plain(row), state

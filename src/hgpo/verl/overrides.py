@@ -31,6 +31,9 @@ SECTIONS = (
     "transfer_queue",
 )
 
+# Our names of the policy losses and verl's.
+LOSS_MODES = {"ppo": "vanilla", "gspo": "gspo", "cispo": "cispo", "reinforce": "gpg"}
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -150,6 +153,7 @@ def overrides(
         f"{ref}.actor.optim.betas": list(update.betas),
         f"{ref}.actor.optim.clip_grad": update.grad_clip,
         f"{ref}.actor.grad_clip": update.grad_clip,
+        f"{ref}.actor.policy_loss.loss_mode": loss_mode(update.loss),
         f"{ref}.actor.clip_ratio": update.clip_low,
         f"{ref}.actor.clip_ratio_low": update.clip_low,
         f"{ref}.actor.clip_ratio_high": update.clip_high,
@@ -205,6 +209,15 @@ def overrides(
     if cluster.ray_address:
         settings["+ray_kwargs.ray_init.address"] = cluster.ray_address
     return [*write(config), *(f"{key}={quote(value)}" for key, value in settings.items())]
+
+
+def loss_mode(name: str) -> str:
+    """verl's name of a policy loss; the arithmetic is the same."""
+    if name not in LOSS_MODES:
+        raise BadSetting(
+            f"update.loss is {name!r}, which verl does not have; expected one of {', '.join(LOSS_MODES)}."
+        )
+    return LOSS_MODES[name]
 
 
 def _warmup(config: Config) -> int:
