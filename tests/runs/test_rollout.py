@@ -9,7 +9,7 @@ import pytest
 from hgpo.config.load import load
 from hgpo.config.stage import open_stage
 from hgpo.envs.actors import RandomActor
-from hgpo.policies.scripted import ActingPolicy
+from hgpo.policies.scripted import ScriptedPolicy
 from hgpo.runs.rollout import Rollout, roll_out
 
 from ..worlds import FETCH
@@ -29,7 +29,7 @@ class Peer:
 def play(rank: int, told: list[Any]) -> Rollout:
     config = load(FETCH, ["rollout.tasks=5", "rollout.group_size=3"])
     stage = open_stage(config)
-    policy = ActingPolicy(lambda: RandomActor(1), stage.style)
+    policy = ScriptedPolicy(lambda: RandomActor(1), stage.style)
     return roll_out(stage, policy, config, Peer(rank, told), stage.tasks("train", 3), 0, 1)
 
 

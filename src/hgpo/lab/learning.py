@@ -108,11 +108,6 @@ class Learned:
 
     curve: FloatArray
 
-    @property
-    def area(self) -> float:
-        """Mean success over training: 1 would be success from the first rollout on."""
-        return float(self.curve.mean())
-
 
 def learn(world: SmallWorld, entry: Entry, kind: PolicyName, updates: int) -> Learned:
     """Train a fresh policy with one estimator."""
