@@ -60,7 +60,7 @@ $(VERL)/.ready: pyproject.toml constraints-verl.txt
 	@touch $@
 
 test-verl: $(VERL)/.ready
-	$(VERL)/bin/python -m pytest -m verl tests/verl
+	$(VERL)/bin/python -m pytest -m verl tests/verl tests/inspect/test_importers.py
 
 test-slow: $(READY) test-alfworld test-verl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"

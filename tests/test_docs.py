@@ -1,7 +1,8 @@
-"""The examples in the documentation and in docstrings run and print what they say."""
+"""The examples in the documentation and in docstrings run and print what they say; scripts import what is there."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pathlib
@@ -31,6 +32,30 @@ def test_examples_of_a_module(name: str) -> None:
     failed, attempted = doctest.testmod(importlib.import_module(name))
     assert failed == 0
     assert attempted > 0
+
+
+SCRIPTS = sorted(
+    path for folder in ("benchmarks", "docs", "experiments", ".ci") for path in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_script_imports_is_there(script: pathlib.Path) -> None:
+    """Benchmarks and experiments are run by hand, now and then; their imports are checked always."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.level == 0
+            and (node.module or "").split(".")[0] == "hgpo"
+        ):
+            module = importlib.import_module(node.module or "")
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "hgpo":
+                    importlib.import_module(alias.name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

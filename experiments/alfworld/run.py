@@ -33,7 +33,7 @@ CURVE = (
     "iteration", "success", "return", "score", "episode_length", "steps", "inadmissible_share", "malformed_share",
     "seconds", "seconds/rollout", "seconds/generate", "seconds/estimate", "seconds/update", "seconds/eval",
     "prompt_tokens", "response_tokens", "train/rows", "train/tokens", "train/tokens_per_second",
-    "train/padding_share", "train/distinct_prompt_share", "rollout/padding_share", "advantage/zero_share",
+    "train/padding_share", "train/distinct_prompt_share", "rollout/padding_share", "estimator/advantage/zero_share",
     "loss/policy", "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success",
     "eval/out-of-domain/success",
 )  # fmt: skip

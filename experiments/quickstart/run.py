@@ -67,7 +67,8 @@ def main() -> int:
         found = list(pool.map(lambda job: one(job[0], args.preset, job[1]), jobs))
     good = [str(folder) for (folder, _), result in zip(jobs, found) if result]
     sys.path.insert(0, str(SOURCE))
-    from hgpo.runs.compare import compare, table_text, write_html, write_png
+    from hgpo.runs.compare import compare, table_text
+    from hgpo.runs.curves import write_html, write_png
 
     result = compare(good, args.split)
     # The arm's name says more than the generated one where settings other than the estimator differ.

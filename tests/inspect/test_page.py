@@ -109,6 +109,41 @@ def test_numbers_on_the_page_are_those_of_estimate(chromium: Chromium, tmp_path:
     assert chromium.console() == []
 
 
+def test_the_arithmetic_of_hgpo_lambda_is_shown(chromium: Chromium, tmp_path: Path) -> None:
+    """Its lambda-return, its own advantage by level and the mean over equal actions: each table adds up."""
+    rows = house(tasks=2, rollouts=6, seed=4)
+    for row in rows:
+        row["done"] = row["done"] and row["reward"] > 0  # failures are cut
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = tmp_path / "page.html"
+    write_page(inspect(open_rollouts(file), choose_estimators(["hgpo_lambda", "g2po"], {"depth": 1})), page)
+    own = expected_rows(rows, 1, "task-1")
+    batch = StepBatch.from_rows(rows)
+    places = [next(n for n, row in enumerate(rows) if row is mine) for mine in own]
+    advantages = estimate(batch, "hgpo_lambda", depth=1).advantages
+    values = "return [...document.querySelectorAll(arguments[0])].map(e => Number(e.dataset.value))"
+    for row in range(0, len(own), 3):
+        opened(chromium, page, 0, 1, row)
+        for table in ("[data-score=lambda-return]", "[data-sum='own advantage']", "[data-sum=advantage]"):
+            chosen = f"table[data-estimator=hgpo_lambda]{table}"
+            adds = chromium.run(values, f"{chosen} tbody td:last-child .number")
+            (total,) = chromium.run(values, f"{chosen} tfoot .sum .number")
+            assert sum(adds) == pytest.approx(total, abs=1e-9)
+        assert total == float(advantages[places[row]])
+        errors = chromium.run(
+            "return document.querySelectorAll(\"[data-score='lambda-return'] tbody tr\").length"
+        )
+        length = sum(other["trajectory"] == own[row]["trajectory"] for other in own)
+        assert errors == 1 + length - own[row]["step"]
+        assert "V next" in chromium.text("table[data-score=lambda-return]")
+        assert "same action, level 1" in chromium.text(
+            "table[data-estimator=hgpo_lambda][data-sum=advantage]"
+        )
+        assert "V(next state)" in chromium.text("table[data-estimator=g2po][data-score=target]")
+    assert chromium.console() == []
+
+
 def test_numbers_are_rounded_as_python_does(chromium: Chromium, tmp_path: Path) -> None:
     chromium.open(page_of(tmp_path, house()))
     values = [

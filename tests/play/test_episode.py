@@ -12,14 +12,14 @@ from hgpo.envs.pool import EnvPool
 from hgpo.errors import BadSetting, EnvironmentFailed
 from hgpo.play import Job, Limits, WindowMemory, collect, record, run_episode, style
 from hgpo.play.policy import Reply, Request
-from hgpo.policies.scripted import ActingPolicy
+from hgpo.policies.scripted import ScriptedPolicy
 
 from ..worlds import Expert, Fetch
 
 COMPACT = style("compact")
 
 
-class Counting(ActingPolicy):
+class Counting(ScriptedPolicy):
     """The expert, with one token a word, remembering every request."""
 
     def __init__(self) -> None:

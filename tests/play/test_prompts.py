@@ -15,7 +15,7 @@ from hgpo.play import Job, Limits, WindowMemory
 from hgpo.play.actions import parse
 from hgpo.play.prompts import observation_marks, shrink, style, styles
 from hgpo.play.stage import Environments, Stage
-from hgpo.policies.scripted import ActingPolicy
+from hgpo.policies.scripted import ScriptedPolicy
 
 HERE = Situation(
     "put a mug in drawer 1.",
@@ -140,7 +140,9 @@ def test_prompts_are_those_recorded(env: str, name: str) -> None:
             Environments(env), style=chosen, limits=Limits(), memory=lambda k=length: WindowMemory(k)
         )
         jobs = [Job(task, task, 0, 0) for task in stage.tasks("train", 4)]
-        for episode in stage.play(ActingPolicy(lambda s=stage: expert(s.task_source), chosen), jobs).episodes:
+        for episode in stage.play(
+            ScriptedPolicy(lambda s=stage: expert(s.task_source), chosen), jobs
+        ).episodes:
             for step in episode.steps:
                 digest.update(step.prompt.encode())
         stage.close()

@@ -1,84 +1,70 @@
-"""The endpoint policy against a real local server."""
+"""The endpoint engine against a real local server."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from hgpo.errors import EndpointFailed
+from hgpo.errors import BadSetting, EndpointFailed
 from hgpo.play.policy import Request
 from hgpo.policies.endpoint import EndpointEngine
+from hgpo.policies.engine import Counters
 
-
-class Server(ThreadingHTTPServer):
-    seen: list[dict[str, Any]]
-    fail_first: int
-    status: int
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.seen.append({**body, "path": self.path, "key": self.headers["Authorization"]})
-        if len(self.server.seen) <= self.server.fail_first:
-            self.send_response(self.server.status)
-            self.end_headers()
-            self.wfile.write(b"try later")
-            return
-        words = body["messages"][0]["content"].split()
-        answer = {
-            "choices": [{"message": {"content": f"<action>{words[-1]}</action>"}, "finish_reason": "stop"}]
-        }
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *args: object) -> None:
-        pass
+from .server import Server, serving
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Handler)
-    server.seen, server.fail_first, server.status = [], 0, 503
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(lambda prompt: f"<action>{prompt.split()[-1]}</action>") as one:
+        yield one
 
 
-def ask(server: Server, count: int = 1) -> list[str]:
-    engine = EndpointEngine(f"http://127.0.0.1:{server.server_port}/v1/", "m", key="secret")
+def ask(engine: EndpointEngine, count: int = 1) -> list[str]:
     policy = engine.policy(0.4)
     requests = [Request(f"say word{n}", (), 2**40 + n, f"e{n}", 0, "") for n in range(count)]
 
     async def go() -> list[str]:
         return [reply.text for reply in await asyncio.gather(*(policy.generate(one) for one in requests))]
 
-    return asyncio.run(go())
+    try:
+        return asyncio.run(go())
+    finally:
+        engine.close()
+
+
+def engine(server: Server) -> EndpointEngine:
+    return EndpointEngine(server.url, "m", key="secret")
 
 
 def test_asks_with_seed_and_key(server: Server) -> None:
-    assert ask(server, 3) == [f"<action>word{n}</action>" for n in range(3)]
+    assert ask(engine(server), 3) == [f"<action>word{n}</action>" for n in range(3)]
     assert all(one["path"] == "/v1/chat/completions" and one["key"] == "Bearer secret" for one in server.seen)
     assert len({one["seed"] for one in server.seen}) == 3
+    assert {one["temperature"] for one in server.seen} == {0.4}
+
+
+def test_counts_what_the_server_says_it_took(server: Server) -> None:
+    asked = engine(server)
+    ask(asked, 3)
+    assert replace(asked.counters, seconds=0.0) == Counters(requests=3, prompt_tokens=6, new_tokens=3)
+    assert asked.counters.seconds > 0
 
 
 def test_tries_again_when_the_server_is_busy(server: Server) -> None:
     server.fail_first = 2
-    assert ask(server) == ["<action>word0</action>"]
+    assert ask(engine(server)) == ["<action>word0</action>"]
 
 
 def test_gives_up_at_once_on_a_wrong_request(server: Server) -> None:
     server.fail_first, server.status = 99, 404
     with pytest.raises(EndpointFailed, match=r"404.*Check the address"):
-        ask(server)
+        ask(engine(server))
     assert len(server.seen) == 1
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(BadSetting, match=r"--url is 'localhost'; expected the server's base address"):
+        EndpointEngine("localhost", "m")

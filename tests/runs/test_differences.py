@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hgpo.runs.compare import compare, table_text, write_html
+from hgpo.runs.compare import compare, table_text
+from hgpo.runs.curves import write_html
 from hgpo.runs.differences import differences
 from hgpo.runs.statistics import over_runs
 

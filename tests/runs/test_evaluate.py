@@ -13,7 +13,8 @@ from hgpo.cli import main
 from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
 from hgpo.play.stage import Stage
 from hgpo.runs import between_arms, evaluate, load, over_runs, over_tasks, train, wilson
-from hgpo.runs.compare import compare, table_text, write_html
+from hgpo.runs.compare import compare, table_text
+from hgpo.runs.curves import write_html
 from hgpo.runs.evaluation import find_target
 from hgpo.runs.panels import Panel, spread
 

@@ -11,6 +11,7 @@ import pytest
 from hgpo import StepBatch
 from hgpo.errors import BadFile, BadSetting, UnknownName
 from hgpo.files import atomic_folder
+from hgpo.models.folder import model_settings, write_model
 from hgpo.runs import load, train
 from hgpo.runs.compare import compare, table_text
 from hgpo.runs.folder import (
@@ -21,9 +22,7 @@ from hgpo.runs.folder import (
     EvaluationFolder,
     RunFolder,
     TrainState,
-    model_settings,
     success_key,
-    write_model,
 )
 from hgpo.runs.panels import Panel
 

@@ -24,12 +24,14 @@ def run(folder: Path, *words: str) -> tuple[str, list[dict[str, float]]]:
 def test_a_penalty_that_makes_the_advantages_is_named_once(tmp_path: Path) -> None:
     said, rows = run(tmp_path / "run", "invalid_penalty=0.1")
     assert rows[0]["inadmissible_share"] > 0
-    assert max(row["advantage/penalty_share"] for row in rows) > 0.4
+    assert rows[0]["estimator/advantage/std"] > 0
+    assert not [key for key in rows[0] if key.startswith("advantage/")], "the estimate's metrics, once each"
+    assert max(row["estimator/advantage/penalty_share"] for row in rows) > 0.4
     assert said.count("of the advantages come from the penalty for invalid actions") == 1
     assert "agent.inadmissible_is_invalid=false" in said
 
 
 def test_without_a_penalty_there_is_nothing_to_say(tmp_path: Path) -> None:
     said, rows = run(tmp_path / "run", "invalid_penalty=0")
-    assert [row["advantage/penalty_share"] for row in rows] == [0.0, 0.0]
+    assert [row["estimator/advantage/penalty_share"] for row in rows] == [0.0, 0.0]
     assert "come from the penalty" not in said

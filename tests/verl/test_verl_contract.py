@@ -23,7 +23,7 @@ from hgpo.config import estimator_settings, load, preset_names
 from hgpo.errors import BadSetting, EnvironmentFailed
 from hgpo.play import Job
 from hgpo.verl.hooks import CPU_HOOKS, HOOKS, Hook, check
-from hgpo.verl.overrides import Cluster, overrides
+from hgpo.verl.overrides import LOSS_MODES, Cluster, overrides
 from hgpo.verl.settings import read
 
 pytestmark = pytest.mark.verl
@@ -181,6 +181,45 @@ def row(session=0, uid="u1", **extra):
         "purpose": "train",
     }
     return {"uid": uid, "session_id": session, "global_steps": 4, "extra_info": {**info, **extra}}
+
+
+def test_a_worker_reads_settings_and_chat_template_once(tokenizer, tmp_path, monkeypatch):
+    """verl makes an agent loop for every rollout; the config it hands over is the worker's one object."""
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap
+
+    import hgpo.verl.play as play
+
+    counts = {"read": 0, "template": 0}
+
+    def read(config, original=play.read):
+        counts["read"] += 1
+        return original(config)
+
+    class Counting(play.Encoder):
+        def _fixed_ends(self):
+            counts["template"] += 1
+            return super()._fixed_ends()
+
+    monkeypatch.setattr(play, "read", read)
+    monkeypatch.setattr(play, "Encoder", Counting)
+    servers = Servers([tokenizer.encode("<action>right!</action>")])
+    loop = make_loop(load("quickstart", SMALL), servers, tokenizer, tmp_path)
+    again = type(loop)(
+        trainer_config=DictConfigWrap(loop.config),
+        server_manager=servers,
+        tokenizer=tokenizer,
+        processor=None,
+        dataset_cls=loop.dataset_cls,
+        data_config=DictConfigWrap(loop.config.data),
+        hf_model_type="llama",
+    )
+
+    async def run():
+        for one in (loop, again):
+            await one.run({"temperature": 1.0, "logprobs": True}, **row())
+
+    asyncio.run(run())
+    assert counts == {"read": 1, "template": 1}
 
 
 def test_the_loop_returns_one_output_per_step(tokenizer, tmp_path):
@@ -533,3 +572,36 @@ def test_the_seeds_are_those_of_the_local_trainer():
     config = replace(load("quickstart"), seed=9)
     job = make_job(config, row(session=2))
     assert job == Job("train/3", "train/3#u1", 2, derive(9, "rollout", 4, "train/3", 2), 11)
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+@pytest.mark.parametrize("name", LOSS_MODES)
+def test_policy_losses_are_ours(name, aggregate):
+    """Value and gradient of every loss, with rows of unequal length."""
+    import torch
+    from verl.trainer.ppo.core_algos import get_policy_loss_fn
+    from verl.workers.config import ActorConfig
+
+    from hgpo.config.schema import UpdateConfig
+    from hgpo.learn.objective import LOSSES
+
+    clips = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.3, "clip_ratio_c": 3.0}
+    actor = ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, **clips)
+    random = torch.Generator().manual_seed(0)
+    old = -torch.rand(6, 5, generator=random)
+    mask = (torch.arange(5) < torch.randint(1, 6, (6, 1), generator=random)).float()
+    advantages = torch.randn(6, generator=random)
+    logs = (old + 0.8 * torch.randn(6, 5, generator=random)).requires_grad_()
+    theirs, _ = get_policy_loss_fn(LOSS_MODES[name])(
+        old_log_prob=old,
+        log_prob=logs,
+        advantages=advantages[:, None].expand(6, 5),
+        response_mask=mask,
+        loss_agg_mode={"step-mean": "seq-mean-token-mean"}.get(aggregate, aggregate),
+        config=actor,
+    )
+    terms, _ = LOSSES[name](logs, old, advantages, mask, UpdateConfig(clip_low=0.2, clip_high=0.3))
+    weights = mask / mask.sum(1, keepdim=True) / 6 if aggregate == "step-mean" else mask / mask.sum()
+    ours = (terms * weights).sum()
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(torch.autograd.grad(ours, logs), torch.autograd.grad(theirs, logs))

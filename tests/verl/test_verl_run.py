@@ -41,7 +41,11 @@ def hgpo(*words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "hgpo", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         timeout=900,
@@ -144,7 +148,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
 
         found = asyncio.run(
             run_episode(
-                stage._make(),
+                stage.env.make(),
                 Repeat(steps),
                 WindowMemory(config.agent.history_length),
                 task=steps[0]["task_id"],
@@ -209,6 +213,40 @@ def test_the_exported_model_can_be_evaluated(one, tmp_path):
     found = json.loads(hgpo(*words))
     assert found["episodes"] == 2
     assert found["model"] == str(run / "model")
+
+
+def test_compare_eval_and_inspect_read_the_run_like_a_local_one(one, tmp_path):
+    """The same preset trained here and by verl, on the same panel."""
+    from hgpo.runs.folder import LAYOUT, LOCAL, VERL
+
+    run, _ = one
+    local = tmp_path / "local"
+    words = ["eval.tasks=2", "rollout.tasks=2", "rollout.group_size=4", "rollout.keep_every=1"]
+    hgpo("train", *SETTINGS, *words, "iterations=2", "eval.every=2", "--run", str(local), "--quiet")
+    ours, theirs = RunFolder(local).description(), RunFolder(run).description()
+    assert (ours.trainer, theirs.trainer) == (LOCAL, VERL)
+    assert ours.panels == theirs.panels
+    assert ours.training_tasks == theirs.training_tasks
+    assert ours.estimator == theirs.estimator
+    assert RunFolder(local).results().keys() == RunFolder(run).results().keys()
+    expected = [
+        entry.name.rstrip("/") for entry in LAYOUT if "/N" not in entry.name and "glob" not in entry.name
+    ]
+    absent = {name for name in expected if not (run / name).exists()}
+    assert absent == {"not_finite.jsonl.gz", "tensorboard"}
+
+    table = hgpo("compare", str(local), str(run), "--out", str(tmp_path / "comparison"))
+    assert f"{theirs.name}, verl - {ours.name}:" in table
+    result = json.loads((tmp_path / "comparison" / "comparison.json").read_text())
+    assert [group["iterations"] for group in result["groups"]] == [[0, 2], [0, 2]]
+    # Both began with the same policy and played the same tasks with the same seeds.
+    assert result["groups"][0]["start"] == result["groups"][1]["start"]
+
+    options = ["--tasks", "2", "--seeds", "123", "--logs", str(tmp_path / "logs"), "--json"]
+    found = json.loads(hgpo("eval", str(run), "--checkpoint", "2", *options))
+    assert found["model"] == str(RunFolder(run).verl_model(2))
+    assert found["success"] == json.loads(hgpo("eval", str(run), *options))["success"]
+    assert f"{theirs.estimator['name']} with" in hgpo("inspect", str(run))
 
 
 def test_a_run_is_not_overwritten(one):

@@ -23,7 +23,18 @@ from hgpo.verl.dryrun import dry_config
 from hgpo.verl.minibatch import plan
 from hgpo.verl.overrides import Cluster, split_words
 from hgpo.verl.settings import write
-from hgpo.verl.translation import FATES, MODEL, Refused, Start, Translated, fields, translate, value_of
+from hgpo.verl.translation import (
+    FATES,
+    LOSS_MODES,
+    MODEL,
+    Refused,
+    Start,
+    Translated,
+    fields,
+    loss_mode,
+    translate,
+    value_of,
+)
 
 pytest.importorskip("pyarrow")
 
@@ -215,7 +226,7 @@ def test_a_translated_setting_changes_what_verl_is_told(name):
     if name == "model.path":
         assert translate(config, start)[f"{MODEL}.path"] == "model"
         return
-    other = changed(config, name, another(name, config))
+    other = changed(config, name, "gspo" if name == "update.loss" else another(name, config))
     if name == "update.micro_tokens":
         other = changed(config, name, 10**6)
     assert translate(other, start) != translate(config, start)
@@ -238,3 +249,15 @@ def test_every_other_setting_reaches_our_code_inside_verl(name):
         value = "cuda:1"
     words = write(changed(config, name, value))
     assert any(word.startswith(f"+hgpo.{name}=") for word in words)
+
+
+def test_every_policy_loss_has_verls_name_or_is_refused():
+    pytest.importorskip("torch")
+    from hgpo.learn.objective import LOSSES
+
+    assert set(LOSS_MODES) == set(LOSSES)
+    assert loss_mode("ppo") == "vanilla"
+    with pytest.raises(
+        BadSetting, match=r"update\.loss is 'mine', which verl does not have; expected one of ppo"
+    ):
+        loss_mode("mine")

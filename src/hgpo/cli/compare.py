@@ -22,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from ..files import write_text
-    from ..runs.compare import compare, table_text, write_html, write_png
+    from ..runs.compare import compare, table_text
+    from ..runs.curves import write_html, write_png
 
     result = compare(args.runs, args.split)
     folder = Path(args.out)

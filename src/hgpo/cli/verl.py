@@ -1,6 +1,6 @@
 """Train on a cluster with verl: doctor, dry-run, launch, data.
 
-    hgpo verl doctor [--cpu]                      what is installed, what fits, what is missing and how to mend it
+    hgpo verl doctor [--cpu]                      what is installed, what fits, what is missing and how to repair it
     hgpo verl dry-run PRESET --run FOLDER         two real steps of verl on the CPU with a tiny random model
     hgpo verl launch PRESET key=value ... --run FOLDER --gpus 2
     hgpo verl data PRESET key=value ... --out FOLDER
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--ray-address", default="", metavar="ADDRESS", help="an existing Ray cluster, or auto"
     )
 
-    data = actions.add_parser("data", help="write the dataset rows alone", allow_abbrev=False)
+    data = actions.add_parser("data", help="only write the dataset rows", allow_abbrev=False)
     add_words(data)
     data.add_argument("--out", required=True, metavar="FOLDER", help="where the Parquet files go")
     data.add_argument("--json", action="store_true", help="print what was written as JSON")
@@ -83,7 +83,7 @@ def _doctor(args: argparse.Namespace) -> int:
                 f"{one.level:<7} {one.name}: {one.detail}" + (f"\n        fix: {one.fix}" if one.fix else "")
             )
         aim = "for a dry run" if args.cpu else "to train"
-        print(f"ready {aim}" if ready else f"not ready {aim}: mend the errors above")
+        print(f"ready {aim}" if ready else f"not ready {aim}: repair the errors above")
     return 0 if ready else 1
 
 

@@ -20,7 +20,7 @@ from ..models.out_of_memory import TokenBudget
 from ..play import Job, episode_metrics, record
 from ..play.stage import Stage
 from ..policies.encoding import PromptEncoder
-from ..policies.scripted import ActingPolicy
+from ..policies.scripted import ScriptedPolicy
 from ..seeds import derive, generator
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
@@ -58,7 +58,7 @@ def demonstrate(
         )
         for number in range(config.warm.episodes)
     ]
-    policy = ActingPolicy(make_expert, stage.style, config.warm.noise)
+    policy = ScriptedPolicy(make_expert, stage.style, config.warm.noise)
     episodes = stage.play(policy, jobs, on_episode).episodes
     cloned = [
         episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)

@@ -25,16 +25,16 @@ class Masters:
     def collect(self) -> None:
         """Move the gradients of one backward pass over, adding to those already there."""
         with torch.no_grad():
-            found = [
+            pairs = [
                 (self.copies[name], one) for name, one in self.parameters.items() if one.grad is not None
             ]
             # Rounded gradients of all weights become float32 in a few kernels, not one per weight.
-            wide = [torch.empty_like(copy) for copy, _ in found]
-            torch._foreach_copy_(wide, [one.grad for _, one in found])
-            old = [(copy.grad, grad) for (copy, _), grad in zip(found, wide) if copy.grad is not None]
+            wide = [torch.empty_like(copy) for copy, _ in pairs]
+            torch._foreach_copy_(wide, [one.grad for _, one in pairs])
+            old = [(copy.grad, grad) for (copy, _), grad in zip(pairs, wide) if copy.grad is not None]
             if old:
                 torch._foreach_add_([kept for kept, _ in old], [grad for _, grad in old])
-            for (copy, one), grad in zip(found, wide):
+            for (copy, one), grad in zip(pairs, wide):
                 copy.grad = grad if copy.grad is None else copy.grad
                 one.grad = None
 

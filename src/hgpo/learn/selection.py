@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..config.schema import UpdateConfig
+from ..estimators.scale import root_mean_square
 from ..steps.batch import StepBatch
 from ..steps.columns import BoolArray
 
@@ -27,8 +28,7 @@ def select(batch: StepBatch, settings: UpdateConfig) -> tuple[StepBatch, int]:
         kept &= ~equal
     if settings.normalise_advantages:
         advantages = batch["advantage"]
-        scale = float(np.sqrt(np.mean(np.square(advantages)))) or 1.0
-        batch = batch.with_columns(advantage=advantages / scale)
+        batch = batch.with_columns(advantage=advantages / root_mean_square(advantages))
     return (batch if kept.all() else batch.take(kept)), left_out
 
 

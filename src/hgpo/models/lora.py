@@ -11,6 +11,7 @@ from typing import Any
 
 from ..config.schema import ModelConfig
 from ..errors import BadFile, MissingExtra
+from .folder import base_model
 
 ADAPTERS = "adapter_config.json"
 """The file that makes a folder one of adapters (PEFT's format)."""
@@ -47,9 +48,9 @@ def base_of(folder: Path) -> str:
     if not (folder / "adapter_model.safetensors").is_file():
         raise BadFile(f"{folder} describes adapters but holds no adapter_model.safetensors.")
     base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
-    # A run may have been moved, with the policy it started from inside it: RUN/checkpoints/N/model beside RUN/start.
-    beside = folder.resolve().parents[2] / "start"
-    return str(beside) if not Path(base).exists() and beside.is_dir() else str(base)
+    # A run may have been moved, with the policy it started from inside it.
+    beside = base_model(folder)
+    return str(beside) if not Path(base).exists() and beside is not None else str(base)
 
 
 def merge_into(model: Any, folder: Path) -> Any:

@@ -73,14 +73,14 @@ def parse(
         return ParsedAction(_one_line(text, lowercase)[-TAIL:].strip(), "malformed", reason)
 
     if tags:
-        found = list(_ACTION.finditer(text))
-        if not found:
+        actions = list(_ACTION.finditer(text))
+        if not actions:
             return malformed("no <action>...</action> in the reply")
-        if len(found) > 1:
-            return malformed(f"{len(found)} actions in the reply, expected one")
-        if reasoning and not _THINK.search(text[: found[0].start()]):
+        if len(actions) > 1:
+            return malformed(f"{len(actions)} actions in the reply, expected one")
+        if reasoning and not _THINK.search(text[: actions[0].start()]):
             return malformed("no <think>...</think> before the action")
-        action = _one_line(found[0].group(1), lowercase)
+        action = _one_line(actions[0].group(1), lowercase)
     else:
         action = _one_line(text, lowercase)
     if not action:

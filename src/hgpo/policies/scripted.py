@@ -32,7 +32,7 @@ class ScriptedEngine:
 
     def policy(self, temperature: float) -> CountedPolicy:
         """A policy that knows no temperature."""
-        return CountedPolicy(ActingPolicy(self.make, self.style), self)
+        return CountedPolicy(ScriptedPolicy(self.make, self.style), self)
 
     def pause(self) -> None:
         """There is nothing to give back."""
@@ -45,7 +45,7 @@ class ScriptedEngine:
         """There is nothing to close."""
 
 
-class ActingPolicy:
+class ScriptedPolicy:
     """One fresh `Actor` per episode; its commands are wrapped in the form that the style asks for.
 
     With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that

@@ -40,8 +40,8 @@ class Difference:
 def differences(readings: Mapping[str, Mapping[int, float]]) -> list[Difference]:
     """All pairs of settings that share a seed, from one reading per setting and seed.
 
-    >>> found = differences({"a": {1: 0.50, 2: 0.60, 3: 0.55}, "b": {1: 0.60, 2: 0.71, 3: 0.64}})
-    >>> found[0].points(), found[0].clear
+    >>> (pair,) = differences({"a": {1: 0.50, 2: 0.60, 3: 0.55}, "b": {1: 0.60, 2: 0.71, 3: 0.64}})
+    >>> pair.points(), pair.clear
     ('+10.0 ± 2.5 / 2.5', True)
     """
     filled = {name: values for name, values in readings.items() if values}
@@ -49,10 +49,10 @@ def differences(readings: Mapping[str, Mapping[int, float]]) -> list[Difference]
     common = math.nan
     if len(filled) > 1 and len(seeds) > 1:
         common = between_arms([[values[seed] for seed in seeds] for values in filled.values()])
-    found = []
+    pairs = []
     for one, other in itertools.combinations(filled, 2):
         gaps = [filled[other][seed] - value for seed, value in filled[one].items() if seed in filled[other]]
         if gaps:
             own = over_runs(gaps)
-            found.append(Difference(one, other, len(gaps), own["mean"], own["high"] - own["mean"], common))
-    return found
+            pairs.append(Difference(one, other, len(gaps), own["mean"], own["high"] - own["mean"], common))
+    return pairs

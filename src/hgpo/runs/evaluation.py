@@ -12,10 +12,11 @@ from ..config.load import apply, as_dict, build, load
 from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting
+from ..models.folder import model_settings
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
 from ..policies.scripted import SCRIPTED
-from .folder import EvaluationFolder, RunFolder, model_settings
+from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
 
@@ -48,7 +49,8 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     name = folder.resolve().name if folder.exists() else path.replace("/", "_")
     stored: Mapping[str, Any] | None = None
     if run.holds_models():
-        model, stored = str(run.find_model(checkpoint)), run.description().config
+        model = str(run.find_model(checkpoint))
+        stored = run.description().config if preset is None else None
     else:
         model, stored = path, model_settings(folder)
         if stored is None and folder.exists() and not (folder / "config.json").is_file():

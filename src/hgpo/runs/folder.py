@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,11 @@ from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, write_text
+from ..models.folder import SaveModel, fill_model, model_settings, write_model
 from ..steps.batch import StepBatch
 from .panels import Panel, PanelSummary
 from .provenance import provenance
 
-SaveModel = Callable[[Path], None]
-"""Writes a model in Hugging Face format into a folder that exists."""
-SETTINGS = "hgpo.json"
-"""Beside a model's weights: the settings it was trained with, so that evaluation knows K and the prompts."""
 LOCAL, VERL = "hgpo", "verl"
 """The trainers."""
 
@@ -323,11 +320,13 @@ class RunFolder:
         self.checkpoint_parent.mkdir(parents=True, exist_ok=True)
         for leftover in self.checkpoint_parent.glob(f"{PARTIAL}*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        with atomic_folder(self.checkpoint_parent / f"{state.iteration:06d}") as partial:
+        target = self.checkpoint_parent / f"{state.iteration:06d}"
+        with atomic_folder(target) as partial:
             written = Checkpoint(partial)
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, written.weights)
             written.model.mkdir()
-            _fill_model(written.model, save_model, settings)
+            base = os.path.relpath(self.start, target / written.model.name) if self.start.is_dir() else None
+            fill_model(written.model, save_model, settings, base)
             (partial / "state.json").write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
         known = self.checkpoints()
         for old in known[:-keep]:
@@ -465,7 +464,7 @@ class RunFolder:
         """`curves.png`."""
         return self.path / "curves.png"
 
-    # Of runs of verl alone, and of trackers
+    # What only verl and the trackers write
 
     @property
     def data(self) -> Path:
@@ -522,27 +521,6 @@ class EvaluationFolder:
 def success_key(split: str) -> str:
     """The name in `metrics.jsonl` of the success on a split's panel."""
     return f"eval/{split}/success"
-
-
-def write_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
-    """Write a model's folder, in the place of an earlier one: what `save_model` writes, and its `hgpo.json`."""
-    with atomic_folder(folder) as partial:
-        _fill_model(partial, save_model, settings)
-
-
-def model_settings(folder: Path) -> dict[str, Any] | None:
-    """The settings that the model in `folder` was trained with; None where there is no `hgpo.json`."""
-    if not (folder / SETTINGS).is_file():
-        return None
-    try:
-        return dict(_read_json(folder / SETTINGS, "the settings of a model")["config"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadFile(f"{folder / SETTINGS} does not hold the settings of a run: {error}.") from error
-
-
-def _fill_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
-    save_model(folder)
-    (folder / SETTINGS).write_text(json.dumps({"config": settings}, indent=1) + "\n", encoding="utf-8")
 
 
 def _write_steps(batch: StepBatch, parquet: Path, lines: Path) -> Path:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-import numpy as np
-
 from ..learn.selection import distinct_prompt_share
 from ..policies.engine import Counters
 from ..steps.batch import StepBatch
-from ..steps.columns import FloatArray
 
 
 class Phases:
@@ -42,17 +39,15 @@ class Phases:
 def iteration_measures(
     played: Mapping[str, float],
     sampled: Counters,
-    advantages: FloatArray,
     trained: StepBatch,
     losses: Mapping[str, float],
     phases: Phases,
 ) -> dict[str, float]:
-    """Speed, padding and advantages of one iteration.
+    """Speed and padding of one iteration.
 
     Args:
         played: metrics of the rollout.
         sampled: what generation did.
-        advantages: [steps].
         trained: the steps of the update.
         losses: metrics of the update; empty when there was none.
         phases: its time.
@@ -66,7 +61,4 @@ def iteration_measures(
         "train/tokens_per_second": losses.get("train/tokens", 0.0) / max(1e-9, phases.seconds["update"]),
         "rollout/padding_share": sampled.padded_tokens
         / max(1, sampled.padded_tokens + sampled.prompt_tokens),
-        "advantage/mean": float(np.mean(advantages)),
-        "advantage/std": float(np.std(advantages)),
-        "advantage/zero_share": float(np.mean(advantages == 0)),
     }

@@ -17,13 +17,13 @@ from ..errors import BadSetting
 from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
+from ..models.folder import write_model
 from ..models.load import check_source, load_model, save_model
 from ..models.tiny import make_tiny, make_tokenizer
 from ..play import Job
 from ..play.stage import Stage
-from ..policies.scripted import ActingPolicy
+from ..policies.scripted import ScriptedPolicy
 from ..seeds import derive
-from .folder import write_model
 from .tracking import Screen
 
 
@@ -92,7 +92,7 @@ def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
         Job(tasks[number % len(tasks)], f"wander@{number}", 0, derive(config.seed, "wander", number))
         for number in range(episodes)
     ]
-    wanderer = ActingPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style)
+    wanderer = ScriptedPolicy(lambda: RandomActor(config.seed, otherwise="look"), stage.style)
     played = stage.play(wanderer, jobs)
     return [
         " ".join([step.prompt, step.next_observation, *step.admissible])

@@ -201,12 +201,15 @@ class _Run:
         """The starting policy, evaluated: iteration 0."""
         start = time.monotonic()
         row: dict[str, Any] = {"iteration": 0}
-        found, state = self._evaluate(state, 0)
-        if found:
+        evaluated, state = self._evaluate(state, 0)
+        if evaluated:
             first = self.config.eval.splits[0]
-            row |= {"success": found[f"eval/{first}/success"], "return": found[f"eval/{first}/return"]}
+            row |= {
+                "success": evaluated[f"eval/{first}/success"],
+                "return": evaluated[f"eval/{first}/return"],
+            }
         row["seconds"] = time.monotonic() - start
-        return {**row, **found}, state
+        return {**row, **evaluated}, state
 
     def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
         """Play, estimate, update, perhaps evaluate."""
@@ -259,11 +262,11 @@ class _Run:
         row = {
             "iteration": number,
             **rollout.metrics,
-            **iteration_measures(rollout.metrics, sampled, result.advantages, trained, losses, phases),
-            "advantage/penalty_share": self._penalty(computed, number),
+            **iteration_measures(rollout.metrics, sampled, trained, losses, phases),
             "filtered_groups": float(filtered_groups),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
+            "estimator/advantage/penalty_share": self._penalty(computed, number),
             **evaluated,
         }
         return plain(row), state

@@ -19,6 +19,7 @@ from ..config import estimator_settings
 from ..config.schema import Config
 from ..errors import BadSetting, BadSteps
 from ..estimators.estimate import Estimate, estimate
+from ..estimators.scale import root_mean_square
 from ..play import episode_metrics
 from ..steps.batch import StepBatch
 from .names import ESTIMATOR
@@ -55,16 +56,11 @@ def advantages(records: Sequence[Record | None], config: Config) -> Advantages:
         raise BadSteps("verl's batch has no row with a record of ours; is agent.default_agent_loop=hgpo set?")
     batch = StepBatch.from_rows(steps)
     result = estimate(batch, config.estimator.name, **estimator_settings(config))
-    scale = 1.0
-    if config.update.normalise_advantages:
-        scale = float(np.sqrt(np.mean(np.square(result.advantages)))) or 1.0
+    scale = root_mean_square(result.advantages) if config.update.normalise_advantages else 1.0
     values = np.zeros(len(records))
     values[places] = result.advantages / scale
     metrics = {**episode_metrics(batch), **{f"estimator/{k}": v for k, v in result.metrics.items()}}
     metrics |= {
-        "advantage/mean": float(np.mean(result.advantages)),
-        "advantage/std": float(np.std(result.advantages)),
-        "advantage/zero_share": float(np.mean(result.advantages == 0)),
         "padding_rows": float(len(records) - len(steps)),
         # Failures of episodes that were played again; groups that were lost are counted by the buffer.
         "episode_retries": float(np.sum(batch["environment_failures"][batch["step"] == 0])),

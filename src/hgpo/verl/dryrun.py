@@ -17,7 +17,9 @@ from ..config import estimator_settings, load
 from ..config.schema import Config
 from ..errors import BadSetting, NumbersDiffer
 from ..estimators.estimate import estimate
-from ..runs.folder import RunFolder, write_model
+from ..estimators.scale import root_mean_square
+from ..models.folder import write_model
+from ..runs.folder import RunFolder
 from ..steps.batch import StepBatch
 from .launch import launch, local_environment, make_start, resumed
 from .names import CPU_ROLLOUT, CPU_SWITCH
@@ -159,7 +161,7 @@ def check_advantages(batch: StepBatch, config: Config) -> float:
         part = batch.take(np.flatnonzero(batch["iteration"] == iteration))
         expected = estimate(part, config.estimator.name, **settings).advantages
         if config.update.normalise_advantages:
-            expected = expected / (float(np.sqrt(np.mean(np.square(expected)))) or 1.0)
+            expected = expected / root_mean_square(expected)
         trained = part["advantage"].astype(float)
         known = np.isfinite(trained)
         largest = max(largest, float(np.abs(trained[known] - expected[known]).max(initial=0.0)))

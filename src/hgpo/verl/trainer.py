@@ -100,7 +100,7 @@ class HgpoTrainer:
 
     # What is written beside verl's own files
 
-    def _keep(self, found: Advantages, keys: list[str], partition: str) -> None:
+    def _keep(self, ours: Advantages, keys: list[str], partition: str) -> None:
         """Write this iteration's steps, with the advantages read back from what verl trains on."""
         step, every = self.global_steps, self.hgpo.rollout.keep_every  # type: ignore[attr-defined]
         if self.folder is None or not every or step % every:
@@ -109,15 +109,15 @@ class HgpoTrainer:
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=fields)
         columns = {name: list(data[name].unbind()) for name in fields}
         trained = []
-        for place in found.places.tolist():
+        for place in ours.places.tolist():
             values = columns["advantages"][place][columns["response_mask"][place].bool()]
             trained.append(float(values[0]) if len(values) else math.nan)
-        batch = found.batch.with_columns(
+        batch = ours.batch.with_columns(
             advantage=np.array(trained),
             iteration=np.full(len(trained), step),
-            prompt_ids=[columns["prompts"][place].tolist() for place in found.places.tolist()],
-            response_ids=[columns["responses"][place].tolist() for place in found.places.tolist()],
-            verl_key=[keys[place] for place in found.places.tolist()],
+            prompt_ids=[columns["prompts"][place].tolist() for place in ours.places.tolist()],
+            response_ids=[columns["responses"][place].tolist() for place in ours.places.tolist()],
+            verl_key=[keys[place] for place in ours.places.tolist()],
         )
         # Several local updates may share one global step (separate_async); none may overwrite another.
         self.folder.write_rollouts(batch, step, int(getattr(self, "local_trigger_step", 0)))

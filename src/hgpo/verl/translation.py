@@ -20,6 +20,9 @@ from ..settings import settings_of
 REF = "actor_rollout_ref"
 ACTOR, ROLLOUT, MODEL = f"{REF}.actor", f"{REF}.rollout", f"{REF}.model"
 
+# Our names of the policy losses and verl's.
+LOSS_MODES = {"ppo": "vanilla", "gspo": "gspo", "cispo": "cispo", "reinforce": "gpg"}
+
 
 @dataclass(frozen=True)
 class Start:
@@ -85,6 +88,15 @@ def _warmup(config: Config, start: Start) -> dict[str, Any]:
     update = config.update
     iterations = math.ceil(update.warmup / (max(1, update.updates) * update.epochs))
     return {f"{ACTOR}.optim.lr_warmup_steps": iterations}
+
+
+def loss_mode(name: str) -> str:
+    """verl's name of a policy loss; the arithmetic is the same."""
+    if name not in LOSS_MODES:
+        raise BadSetting(
+            f"update.loss is {name!r}, which verl does not have; expected one of {', '.join(LOSS_MODES)}."
+        )
+    return LOSS_MODES[name]
 
 
 def _trackers(config: Config, start: Start) -> dict[str, Any]:
@@ -184,9 +196,8 @@ FATES: dict[str, Fate] = {
     "update.updates": _TRAINER,
     "update.minibatch_rows": _TRAINER,
     "update.micro_tokens": Translated(_lengths),
-    "update.loss": Refused(
-        "the actor trains with verl's clipped PPO loss; verl's own losses are chosen with "
-        f"{ACTOR}.policy_loss.loss_mode=NAME"
+    "update.loss": Translated(
+        lambda config, start: {f"{ACTOR}.policy_loss.loss_mode": loss_mode(config.update.loss)}
     ),
     "update.clip_low": Translated(
         lambda config, start: {

@@ -17,7 +17,7 @@ from hgpo.envs.webshop.catalogue import Catalogue
 from hgpo.envs.webshop.shopper import Shopper, Wish
 from hgpo.errors import BadSetting
 from hgpo.play import Job
-from hgpo.policies.scripted import ActingPolicy
+from hgpo.policies.scripted import ScriptedPolicy
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +176,7 @@ def test_a_clumsy_shopper_is_told_of_its_slips() -> None:
     jobs = [Job(task, task, 0, number) for number, task in enumerate(stage.tasks("train", 200))]
     shares = []
     for make_actor in (Shopper, Deaf):
-        episodes = stage.play(ActingPolicy(make_actor, stage.style, 0.4), jobs).episodes
+        episodes = stage.play(ScriptedPolicy(make_actor, stage.style, 0.4), jobs).episodes
         shares.append(sum(episode.success for episode in episodes) / len(episodes))
     assert shares[0] > 0.4 > 0.25 > shares[1]
 

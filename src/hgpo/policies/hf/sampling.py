@@ -138,7 +138,7 @@ def pick(
         # float64: over 150,000 tokens a float32 running sum loses the tail.
         mass = logs.double().exp().cumsum(-1)
         total = mass[:, -1:]
-        # Strictly below the total, so that the token found has a probability above zero.
+        # Strictly below the total, so that the token has a probability above zero.
         target = torch.minimum(uniforms.double()[:, None] * total, torch.nextafter(total, total * 0))
         tokens = torch.searchsorted(mass, target, right=True).squeeze(-1)
     return tokens, logs.gather(-1, tokens[:, None]).squeeze(-1)

@@ -1,0 +1,70 @@
+"""A model's folder: Hugging Face format, and beside it `hgpo.json` with what the model was trained with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadFile
+from ..files import atomic_folder
+
+SaveModel = Callable[[Path], None]
+"""Writes a model in Hugging Face format into a folder that exists."""
+SETTINGS = "hgpo.json"
+"""So that evaluation knows K and the prompts, and adapters their base."""
+
+
+def write_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
+    """Write a model's folder whole, in the place of an earlier one."""
+    with atomic_folder(folder) as partial:
+        fill_model(partial, save_model, settings)
+
+
+def fill_model(
+    folder: Path, save_model: SaveModel, settings: Mapping[str, Any], base: str | None = None
+) -> None:
+    """Write the files of a model into a folder that exists.
+
+    Args:
+        folder: where to.
+        save_model: writes the model itself.
+        settings: the settings it was trained with.
+        base: of adapters, the folder of the model they belong to, relative to `folder`: both may be moved together.
+    """
+    save_model(folder)
+    content = {"config": settings} if base is None else {"config": settings, "base": base}
+    (folder / SETTINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def model_settings(folder: Path) -> dict[str, Any] | None:
+    """The settings that the model in `folder` was trained with; None where there is no `hgpo.json`."""
+    content = _content(folder)
+    if content is None:
+        return None
+    if not isinstance(content.get("config"), dict):
+        raise BadFile(f"{folder / SETTINGS} does not hold the settings of a run.")
+    return dict(content["config"])
+
+
+def base_model(folder: Path) -> Path | None:
+    """The folder that `hgpo.json` names as the base of the adapters in `folder`, if it is there."""
+    base = (_content(folder) or {}).get("base")
+    found = (folder / base).resolve() if isinstance(base, str) else None
+    return found if found is not None and found.is_dir() else None
+
+
+def _content(folder: Path) -> dict[str, Any] | None:
+    path = folder / SETTINGS
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read as the settings of a model: {error}.") from error
+    if not isinstance(content, dict):
+        raise BadFile(
+            f"{path} holds a JSON {type(content).__name__}; expected the settings of a model, an object."
+        )
+    return content
