@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo import StepBatch
@@ -16,6 +16,7 @@ from hgpo.steps.columns import Ragged
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(LISTS, st.data())
 def test_ragged_columns_hold_lists(lists: list[list[int]], data: st.DataObject) -> None:
     column = Ragged.of(lists, np.int64)

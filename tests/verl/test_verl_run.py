@@ -148,7 +148,7 @@ def test_the_prompts_are_those_of_the_local_runner(one):
 
         found = asyncio.run(
             run_episode(
-                stage._make(),
+                stage.env.make(),
                 Repeat(steps),
                 WindowMemory(config.agent.history_length),
                 task=steps[0]["task_id"],
