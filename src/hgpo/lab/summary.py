@@ -54,11 +54,6 @@ class Interval:
         sign = "+" if signed else ""
         return f"{self.mean:{sign}.{digits}f} ± {(self.high - self.low) / 2:.{digits}f}"
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the whole interval lies on one side of zero."""
-        return self.low > 0.0 or self.high < 0.0
-
 
 def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
