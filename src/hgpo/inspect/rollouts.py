@@ -68,8 +68,8 @@ class Rollouts:
         columns = known_names(names, self.columns)
         guessed = {theirs: ours for theirs, ours in columns.items() if theirs not in self.columns}
         if guessed:
-            said = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
-            self._note(f"columns read under our names: {said}")
+            renamed = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
+            self._note(f"columns read under our names: {renamed}")
         # A column of the file that has the name of a mapped one would be overwritten; keep it under another.
         for shadowed in (set(columns.values()) & set(names)) - columns.keys():
             columns[shadowed] = f"original_{shadowed}"

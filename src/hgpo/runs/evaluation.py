@@ -95,21 +95,21 @@ def evaluate(
     """
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
-    check_engine(engine)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
         target = find_target(path, preset, overrides, checkpoint)
+        if target.model in SCRIPTED and not Path(target.model).exists():
+            engine = "scripted"
+    entry = check_engine(engine)
     config = target.config
-    if config.threads:
+    if config.threads and "torch" in entry.packages:
         import torch
 
         torch.set_num_threads(config.threads)
     stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
-    if target.model in SCRIPTED and not Path(target.model).exists():
-        engine = "scripted"
     try:
         with out_of_memory_explained():
             source = Source(config, stage, target.model, url=url, seed=seeds[0])
