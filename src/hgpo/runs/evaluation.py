@@ -53,7 +53,9 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
         stored = run.description().config if preset is None else None
     else:
         model, stored = path, model_settings(folder)
-        if stored is None and folder.exists() and not (folder / "config.json").is_file():
+        if stored is None and run.exists() and run.description().config:
+            raise BadFile(f"{path} has no checkpoint yet; let it train a little, then evaluate.")
+        if stored is None and folder.exists() and not run.exists():
             raise BadFile(f"{path} is neither a run (no checkpoints/) nor a model (no config.json).")
     if preset is not None:
         return Target(name, model, load(preset, overrides))
