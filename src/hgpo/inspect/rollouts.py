@@ -115,7 +115,9 @@ def open_rollouts(path: str | Path, columns: Mapping[str, str] | None = None) ->
 
 def _files(folder: Path) -> list[Path]:
     files = [file for file in folder.iterdir() if file.is_file() and file.name.lower().endswith(ENDINGS)]
-    files = [file for file in files if not file.name.startswith(".") and file.name != "metrics.jsonl"]
+    files = [
+        file for file in files if not file.name.startswith(".") and file != RunFolder(folder).metrics_file
+    ]
     return sorted(
         files, key=lambda file: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", file.name)]
     )
