@@ -109,6 +109,11 @@ def _section(key: str, kind: Any, given: Mapping[str, Any], tree: Mapping[str, A
         name = chosen(tree, key)
         own = settings_of(ESTIMATORS[name].settings)
         values["settings"] = check_all(own, values.get("settings", {}), f"estimator {name!r}")
+    elif key == "env":
+        # Checked, but kept as they are given: plain JSON values.
+        takes = settings_of_env(chosen(tree, key))
+        if takes is not None:
+            check_all(takes, values.get("settings", {}), f"the environment {chosen(tree, key)!r}")
     return kind(**values)
 
 
