@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hgpo.config import Config
+from hgpo.config import Config, EstimatorConfig
 from hgpo.config.tree import section
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import Setting, settings_of
@@ -35,6 +35,7 @@ WORDS = (
     "[]",
     "[nan,-1]",
     '{"a": 1}',
+    '{"a": NaN}',
     "[" * 5000,
     "\x00",
 )
@@ -60,6 +61,7 @@ VALUES: tuple[Any, ...] = (
     [[1]],
     {},
     {"a": 1},
+    {"a": float("nan")},
     {1: 2},
     1j,
     object(),
@@ -70,13 +72,12 @@ VALUES: tuple[Any, ...] = (
 def fields() -> Iterator[tuple[str, tuple[str, ...], Setting]]:
     """Every setting: the estimator it needs (empty: any), where it stands in a tree, and what is known about it."""
     for name, one in settings_of(Config).items():
-        if section(name) is None:
-            yield "", (name,), one
-            continue
         yield "", (name,), one
-        yield from (("", (name, inner), deep) for inner, deep in settings_of(section(name)).items())
+        if section(name) is not None:
+            yield from (("", (name, inner), deep) for inner, deep in settings_of(section(name)).items())
     for name, entry in ESTIMATORS.items():
-        own = settings_of(entry.settings).items()
+        # A setting that the section has too (the penalty) is the section's.
+        own = [pair for pair in settings_of(entry.settings).items() if pair[0] not in settings_of(EstimatorConfig)]
         yield from ((name, ("estimator", "settings", inner), one) for inner, one in own)
 
 

@@ -142,15 +142,6 @@ def check_config(config: Config, path: tuple[str, ...], one: Setting) -> None:
     assert again == config, "the stored settings are read back as others"
 
 
-def taken(make: Callable[[], Config], path: tuple[str, ...], one: Setting) -> None:
-    config = make()
-    found: Any = config
-    for name in path:
-        found = found.get(name, None) if isinstance(found, dict) else getattr(found, name)
-    if isinstance(config, Config):
-        check_config(config, path, one)
-
-
 @pytest.mark.slow
 def test_settings_as_words() -> None:
     problems = []
@@ -160,7 +151,7 @@ def test_settings_as_words() -> None:
             words = [*([f"estimator={estimator}"] if estimator else []), f"{key}={text}"]
             case = f"{' '.join(words)[:80]!r}"
             problems += problem_of(
-                case, lambda words=words, path=path, one=one: taken(lambda: load(None, words), path, one)
+                case, lambda words=words, path=path, one=one: check_config(load(None, words), path, one)
             )
     assert_none(problems, COUNTS["settings as words"])
 
@@ -177,7 +168,7 @@ def test_settings_from_a_program() -> None:
             inner[path[-1]] = value
             case = f"{estimator} {'.'.join(path)}={str(value)[:40]!r}"
             problems += problem_of(
-                case, lambda tree=tree, path=path, one=one: taken(lambda: build(tree), path, one)
+                case, lambda tree=tree, path=path, one=one: check_config(build(tree), path, one)
             )
     assert_none(problems, COUNTS["settings from a program"])
 

@@ -265,12 +265,17 @@ def parse_value(text: str) -> Any:
     if lowered in ("true", "false", "none", "null"):
         return {"true": True, "false": False}.get(lowered)
     if _NUMBER.fullmatch(text):
-        return float(text) if set("eE.") & set(text) else int(text)
+        try:
+            return float(text) if set("eE.") & set(text) else int(text)
+        except ValueError:  # more digits than Python reads
+            return text
     if text[:1] in ("{", "["):
         try:
             return json.loads(text)
         except ValueError:
             pass
+        except RecursionError:  # nested beyond all sense
+            return text
     if text[:1] == "[" and text[-1:] == "]":
         return [parse_value(item) for item in _items(text)]
     return _unquoted(text)
