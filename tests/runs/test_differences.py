@@ -120,6 +120,7 @@ def test_runs_that_ended_apart_are_read_at_the_same_iteration(tmp_path: Path) ->
 
 def test_runs_without_a_common_iteration_are_refused(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, name, 1, [0.1]) for name in ("a", "b")]
-    (tmp_path / "b" / "metrics.jsonl").write_text('{"iteration": 5, "eval/in-domain/success": 0.2}\n')
+    lines = '{"iteration": 0}\n{"iteration": 1, "eval/in-domain/success": 0.2}\n'
+    (tmp_path / "b" / "metrics.jsonl").write_text(lines)
     with pytest.raises(BadSetting, match="no evaluation of the same iteration: "):
         compare(runs)
