@@ -74,8 +74,6 @@ def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None)
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
     for seed in seeds:
         known["seed"].check(seed, "seeds")
-    if len(set(seeds)) < len(seeds):
-        raise BadSetting(f"The seeds {', '.join(map(str, seeds))} were given; expected each once.")
     known["tasks"].check(tasks, "tasks")
     if temperature is not None:
         check_temperature(known["temperature"].check(temperature, "temperature"), "temperature")
