@@ -30,10 +30,13 @@ from hgpo.cli import main
 from hgpo.config import Config, as_dict, build, load
 from hgpo.errors import EndpointFailed
 from hgpo.estimators.table import ESTIMATORS
+from hgpo.play import Collection, Environments, Job, Limits, Stage, WindowMemory, style
 from hgpo.play.policy import Request
+from hgpo.policies.scripted import ScriptedPolicy
 from hgpo.settings import Setting
 
 from .conftest import ROOT
+from .envs.wrong_env import ANYWHERE, LISTS, MODE
 from .fuzzing import (
     COMMANDS,
     DAMAGES,
@@ -49,16 +52,29 @@ from .fuzzing import (
     replies,
     reply,
 )
-from .worlds import FETCH
+from .worlds import FETCH, Expert
 
 FIELDS = list(fields())
 REPLIES = replies()
+
+FAULTS = [
+    *(("made", fault, False) for fault in ANYWHERE if fault.startswith("raises")),
+    *(("reset", fault, False) for fault in ANYWHERE),
+    *(("step", fault, False) for fault in MODE),
+    *((where, "exit", False) for where in ("made", "reset", "step")),
+    *(("tasks", fault, False) for fault in (*LISTS, "raises", "exit")),
+    *(("step", fault, True) for fault in ("reward-nan", "info-object", "raises-failed", "exit", "hang")),
+    *(("reset", fault, True) for fault in ("text-surrogate", "recursion", "exit")),
+    *(("tasks", fault, True) for fault in ("mixed", "hang")),
+]
+"""Where an environment goes wrong, how, and whether in a process of its own."""
 COUNTS = {
     "settings as words": len(FIELDS) * len(WORDS),
     "settings from a program": len(FIELDS) * len(VALUES),
     "step files": len(STEP_FILES),
     "step files given to the command": len(COMMANDS),
     "run folders": len(RUN_FILES) * len(DAMAGES) * len(FOLDER_COMMANDS),
+    "environments": len(FAULTS),
     "replies of a server": len(REPLIES),
 }
 """How many cases there are of each kind."""
@@ -69,7 +85,7 @@ Outcome = Callable[[], Any]
 def a_sentence(error: HgpoError) -> bool:
     """Whether the message can stand alone on a terminal."""
     said = str(error).strip()
-    return len(said) > 10 and said[-1] in ".?!)`:'\"" and "Traceback" not in said
+    return len(said.split()) > 2 and "Traceback" not in said
 
 
 def problem_of(case: str, act: Outcome) -> list[str]:
@@ -77,7 +93,7 @@ def problem_of(case: str, act: Outcome) -> list[str]:
     try:
         act()
     except HgpoError as error:
-        return [] if a_sentence(error) else [f"{case}: no sentence: {str(error)[-200:]!r}"]
+        return [] if a_sentence(error) else [f"{case}: no sentence: {str(error)[:200]!r}"]
     except Exception as error:
         return [f"{case}: {type(error).__name__}: {str(error)[:200]}"]
     return []
@@ -240,6 +256,10 @@ def test_step_files_given_to_the_command(case: StepFile, kitchen: dict[str, Path
 # Folders of runs
 
 
+# Every checkpoint is kept, so that the files are the same wherever the best one is.
+SETTINGS = ["iterations=2", "save_every=2", "keep=9", "eval.tasks=4", "warm.episodes=20"]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two runs of two iterations that differ in their seed alone."""
@@ -247,7 +267,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
     folder = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("one", "two")):
-        train(load(FETCH, ["iterations=2", "eval.tasks=4", f"seed={seed}"]), folder / name, quiet=True)
+        words = [*SETTINGS, f"seed={seed}"]
+        train(load(FETCH, words), folder / name, quiet=True)
     return folder / "one", folder / "two"
 
 
@@ -331,6 +352,57 @@ def test_run_folders(
 def superseded(before: dict[str, bytes], whole: Path) -> set[str]:
     """Old checkpoints that the undamaged run does not keep either."""
     return set(before) - set(content_of(whole))
+
+
+# Environments
+
+def play(where: str, fault: str, supervised: bool, **limits: float) -> tuple[list[Any], Collection]:
+    """Four tasks, two rollouts each, of a world that goes wrong on one of them."""
+    struck = {} if where in ("made", "tasks") else {"on": "fetch-2"}
+    environments = Environments(
+        "tests.envs.wrong_env:Wrong",
+        {"fault": fault, "where": where, **struck},
+        supervised=supervised,
+        attempts=2,
+        workers=2 if supervised else 0,
+        **limits,
+    )
+    compact = style("compact")
+    stage = Stage(environments, style=compact, limits=Limits(6, 100), memory=lambda: WindowMemory(1))
+    try:
+        tasks = stage.tasks("train")
+        jobs = [Job(task, task, index, index) for task in tasks for index in range(2)]
+        found = stage.play(ScriptedPolicy(Expert, compact), jobs)
+    finally:
+        stage.close()
+    return [(one.group, one.success, [step.action for step in one.steps]) for one in found.episodes], found
+
+
+@pytest.mark.slow
+def test_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    healthy, _ = play("nowhere", "", False)
+    others = [episode for episode in healthy if episode[0] != "fetch-2"]
+    assert len(others) == 6
+
+    def check(where: str, fault: str, supervised: bool) -> None:
+        limits = {"step_timeout": 2.0, "reset_timeout": 20.0} if fault == "hang" else {}
+        if (where, fault) == ("tasks", "hang"):
+            limits["reset_timeout"] = 5.0
+        episodes, found = play(where, fault, supervised, **limits)
+        assert found.dropped == ("fetch-2",), found.dropped
+        assert episodes == others, "the other tasks were played differently"
+        assert found.failures >= 2, "not counted"
+        assert "tests.envs.wrong_env:Wrong" in found.causes[0]
+        assert "'fetch-2'" in found.causes[0]
+        assert len(found.causes[0]) < 1000
+
+    problems = []
+    for where, fault, supervised in FAULTS:
+        case = f"{where} {fault}{' in a process' if supervised else ''}"
+        problems += problem_of(case, lambda case=(where, fault, supervised): check(*case))
+    assert_none(problems, len(FAULTS))
 
 
 # Replies of a server

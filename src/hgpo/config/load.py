@@ -99,7 +99,7 @@ def build(tree: Mapping[str, Any]) -> Config:
 def _section(key: str, kind: Any, given: Mapping[str, Any], tree: Mapping[str, Any]) -> Any:
     known = settings_of(kind)
     values: dict[str, Any] = {}
-    if key == "estimator" and chosen(tree, key) not in ESTIMATORS:
+    if key == "estimator" and (not isinstance(chosen(tree, key), str) or chosen(tree, key) not in ESTIMATORS):
         raise UnknownName("estimator", chosen(tree, key), ESTIMATORS)
     for name, value in given.items():
         if name not in known:
