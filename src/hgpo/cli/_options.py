@@ -24,6 +24,17 @@ def split_preset(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, list(words)
 
 
+def add_allow_env(parser: argparse.ArgumentParser) -> None:
+    """Declare `--allow-env`."""
+    parser.add_argument(
+        "--allow-env",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="an environment outside this package that the folder may name; it is code that will run",
+    )
+
+
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Declare `--columns`."""
     parser.add_argument(

@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from ._options import add_allow_env
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="a run, a model folder or hub id, `expert` or `random`")
@@ -27,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", help="settings for a model that was not trained here")
     parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
+    add_allow_env(parser)
     parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -55,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
             engine=args.engine,
             url=args.url,
             logs=args.logs,
+            allow_env=args.allow_env,
             on_episode=lambda _: bar.add(1),
         )
     if args.json:

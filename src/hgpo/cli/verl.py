@@ -16,7 +16,7 @@ import json
 import sys
 from pathlib import Path
 
-from ._options import add_words, split_preset
+from ._options import add_allow_env, add_words, split_preset
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     dry.add_argument("--processes", type=int, default=1, help="training processes (default: 1)")
     dry.add_argument("--steps", type=int, default=2, help="training steps (default: 2)")
     dry.add_argument("--resume", action="store_true", help="go on with the dry run in that folder")
+    add_allow_env(dry)
     dry.add_argument("--verbose", action="store_true", help="show verl's own output (it is in RUN/verl.log)")
     dry.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_words(launch)
     launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
+    add_allow_env(launch)
     launch.add_argument("--print", action="store_true", help="print the command and stop")
     launch.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
     launch.add_argument("--gpus", type=int, default=1, help="GPUs of each machine (default: 1)")
@@ -101,6 +103,7 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
+    from ..config.stored import named_env
     from ..verl.dryrun import dry_run
     from ..verl.launch import require_extra
 
@@ -120,6 +123,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         steps=args.steps,
         resume=args.resume,
         echo=args.verbose,
+        allow_env=[*args.allow_env, *named_env(preset or None, ours)],
     )
     if args.json:
         print(json.dumps(result))
@@ -133,6 +137,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _launch(args: argparse.Namespace) -> int:
     from ..config import load
+    from ..config.stored import allow_flag, named_env
     from ..errors import BadSetting
     from ..runs.folder import RunFolder
     from ..verl.launch import launch, planned_data, require_extra, resumed, run_words, show
@@ -145,7 +150,9 @@ def _launch(args: argparse.Namespace) -> int:
         changes = [word for word in ours if not word.startswith("iterations=")]
         if changes:
             raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
-        config = resumed(RunFolder(Path(args.run)), load("quickstart", ours).iterations if ours else None)
+        length = load("quickstart", ours).iterations if ours else None
+        allow_env = [*args.allow_env, *named_env(preset or None)]
+        config = resumed(RunFolder(Path(args.run)), length, allow_env=allow_env)
     else:
         config = load(preset, ours)
     run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)
@@ -170,7 +177,7 @@ def _launch(args: argparse.Namespace) -> int:
         return 0
     require_extra()
     model = launch(config, run, cluster, theirs, resume=args.resume)
-    print(f"model in {model}; evaluate it with: hgpo eval {run.path}")
+    print(f"model in {model}; evaluate it with: hgpo eval {run.path}{allow_flag(config)}")
     return 0
 
 

@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config import as_dict, build, estimator_settings
+from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
+from ..config.stored import read_stored
 from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, write_text
 from ..models.folder import SaveModel, fill_model, model_settings, write_model
@@ -226,18 +227,23 @@ class RunFolder:
         provenance = content.pop("provenance")
         _write_json(self.config_file, {**content, **provenance})
 
-    def config(self) -> Config:
-        """The run's settings.
+    def config(self, overrides: Sequence[str] = (), *, allow_env: str | Sequence[str] = ()) -> Config:
+        """The run's settings with `key=value` words applied.
+
+        Args:
+            overrides: the words.
+            allow_env: addresses of environments (`module:Class`) that the run may name.
 
         Raises:
             BadFile: there is no run here, or its settings cannot be read.
+            UntrustedCode: the run names code that was not asked for.
         """
         if not self.exists():
             raise BadFile(f"There is no run to resume in {self.path}: {self.config_file} is missing.")
         stored = self.description().config
         if not stored:
             raise BadFile(f"{self.config_file} does not hold the settings of a run.")
-        return build(stored)
+        return read_stored(stored, self.config_file, overrides, allow_env=allow_env)
 
     # Numbers, iteration by iteration
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
+from ..config.stored import allow_flag
 from ..errors import NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
@@ -50,6 +52,7 @@ def train(
     max_minutes: float | None = None,
     quiet: bool = False,
     stream: Any = None,
+    allow_env: str | Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train as `config` says into the folder `run`; returns what `results.json` holds.
 
@@ -60,12 +63,13 @@ def train(
         max_minutes: stop before an iteration that would end after so many minutes; the run can be resumed.
         quiet: print nothing.
         stream: where progress goes (standard error by default).
+        allow_env: addresses of environments (`module:Class`) that the run may name where `config` is None.
     """
     folder = RunFolder(Path(run))
     if not resume:
         folder.require_new()
     if config is None:
-        config = folder.config()
+        config = folder.config(allow_env=allow_env)
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
     check_engine(config.rollout.engine, training=True)
@@ -133,7 +137,9 @@ class _Run:
             self.folder.export(
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
             )
-            result = finish(self.folder, result, self.panels, self.screen, "hgpo train --resume")
+            result = finish(
+                self.folder, result, self.panels, self.screen, f"hgpo train{allow_flag(config)} --resume"
+            )
         # Leave together: a process that tears its connections down early can bring the others down.
         self.processes.barrier()
         return result

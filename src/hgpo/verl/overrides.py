@@ -126,7 +126,9 @@ def overrides(
         # The rows are in the order of training already.
         "data.shuffle": False,
         "data.dataloader_num_workers": 0,
+        "data.trust_remote_code": False,
         f"{ref}.model.path": model,
+        f"{ref}.model.trust_remote_code": False,
         f"{ref}.model.enable_gradient_checkpointing": config.model.gradient_checkpointing,
         # Packing rows without padding needs a kernel for it.
         f"{ref}.model.use_remove_padding": config.model.attention.startswith("flash"),
