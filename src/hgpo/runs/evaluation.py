@@ -65,7 +65,9 @@ def find_target(
         stored, where = run.description().config if preset is None else None, run.config_file
     else:
         model, stored, where = path, model_settings(folder), folder / SETTINGS
-        if stored is None and folder.exists() and not (folder / "config.json").is_file():
+        if stored is None and run.exists() and run.description().config:
+            raise BadFile(f"{path} has no checkpoint yet; let it train a little, then evaluate.")
+        if stored is None and folder.exists() and not run.exists():
             raise BadFile(f"{path} is neither a run (no checkpoints/) nor a model (no config.json).")
     if preset is not None:
         return Target(name, model, load(preset, overrides))
@@ -109,21 +111,21 @@ def evaluate(
     """
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
-    check_engine(engine)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
         target = find_target(path, preset, overrides, checkpoint, allow_env=allow_env)
+        if target.model in SCRIPTED and not Path(target.model).exists():
+            engine = "scripted"
+    entry = check_engine(engine)
     config = target.config
-    if config.threads:
+    if config.threads and "torch" in entry.packages:
         import torch
 
         torch.set_num_threads(config.threads)
     stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
-    if target.model in SCRIPTED and not Path(target.model).exists():
-        engine = "scripted"
     try:
         with out_of_memory_explained():
             source = Source(config, stage, target.model, url=url, seed=seeds[0])

@@ -519,9 +519,12 @@ class EvaluationFolder:
     def write_result(self, split: str, content: Mapping[str, Any]) -> Path:
         """Write `result_{split}.json`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        path = self.path / f"result_{split}.json"
-        _write_json(path, content)
-        return path
+        _write_json(self.result_file(split), content)
+        return self.result_file(split)
+
+    def result_file(self, split: str) -> Path:
+        """`result_{split}.json`."""
+        return self.path / f"result_{split}.json"
 
 
 def success_key(split: str) -> str:

@@ -137,9 +137,8 @@ class _Run:
             self.folder.export(
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
             )
-            result = finish(
-                self.folder, result, self.panels, self.screen, f"hgpo train{allow_flag(config)} --resume"
-            )
+            resume = f"hgpo train --resume {self.folder.path}{allow_flag(config)}"
+            result = finish(self.folder, result, self.panels, self.screen, resume)
         # Leave together: a process that tears its connections down early can bring the others down.
         self.processes.barrier()
         return result
