@@ -155,6 +155,26 @@ def test_settings_that_name_programs(
         read_stored(stored, bad, [f"env={named['name']}"])
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"env": "os:system"},
+        {"env": {"name": "os:system"}, "env.settings": {"command": "true"}},
+        {"env.name": "os:system"},
+        {"env": {"name": "os:system", "settings": 3}},
+    ],
+)
+def test_however_it_is_written(tmp_path: Path, stored: dict[str, Any]) -> None:
+    with pytest.raises(UntrustedCode):
+        read_stored(stored, tmp_path)
+
+
+@pytest.mark.parametrize("name", [3, None, ["os:system"], {"a": "os:system"}, True])
+def test_a_name_that_is_no_text(tmp_path: Path, name: Any) -> None:
+    with pytest.raises(BadSetting, match=r"env\.name"):
+        read_stored({"env": {"name": name}}, tmp_path)
+
+
 def test_kernels_of_the_hub_are_code_too(tmp_path: Path) -> None:
     stored = as_dict(load("quickstart"))
     stored["model"]["attention"] = "somebody/kernels"

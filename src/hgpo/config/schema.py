@@ -32,6 +32,9 @@ class EnvConfig(Settings):
         low=0,
     )
     step_timeout: float = setting(60.0, "Seconds after which a worker process counts as hung.", above=0)
+    reset_timeout: float = setting(
+        180.0, "The same for starting a worker process, for a reset and for listing tasks.", above=0
+    )
     attempts: int = setting(
         3,
         "How often an episode is played when its environment fails, before its whole group is dropped.",

@@ -19,6 +19,7 @@ def open_stage(config: Config) -> Stage:
             supervised=env.execution == "process",
             workers=env.workers,
             step_timeout=env.step_timeout,
+            reset_timeout=env.reset_timeout,
             attempts=env.attempts,
             max_reuse=env.max_reuse,
         ),

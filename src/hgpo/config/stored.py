@@ -18,7 +18,7 @@ from ..settings import split_word, unquoted
 from .load import apply, build
 from .preset import preset_tree
 from .schema import Config
-from .tree import chosen, place
+from .tree import canonical, chosen, place
 
 # Settings of built-in environments that name a program or a package, and the values that name neither.
 PROGRAMS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
@@ -46,10 +46,10 @@ def read_stored(
     Raises:
         UntrustedCode: the folder names code that neither `overrides` nor `allow_env` do.
     """
-    config = build(stored)  # every type is right from here on
     said = {place(key): unquoted(text) for key, text in map(split_word, overrides)}
     allowed = (allow_env,) if isinstance(allow_env, str) else tuple(allow_env)
-    for word, path, value in _code(config, said):
+    # Before anything is built: to check an environment's settings is to import it.
+    for word, path, value in _code(canonical(stored), said):
         if path in said or (path == ("env", "name") and value in allowed):
             continue
         flag = f"--allow-env {shlex.quote(str(value))}"
@@ -61,19 +61,25 @@ def read_stored(
     return build(apply(stored, overrides))
 
 
-def _code(config: Config, said: Mapping[tuple[str, ...], str]) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-    """Every setting of `config` that names code and is still in force: the word for it, its place, its value."""
-    name = config.env.name
-    if said.get(("env", "name"), name) == name:
-        # Otherwise another environment was asked for, and the settings of this one do not carry over.
+def _code(
+    tree: Mapping[str, Any], said: Mapping[tuple[str, ...], str]
+) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+    """Every setting of a canonical tree that names code and is still in force: the word for it, its place, its value.
+
+    Values of another type than their setting's are left to `build`, which refuses them.
+    """
+    name, settings = chosen(tree, "env"), tree.get("env", {}).get("settings")
+    # Where another environment was asked for, the settings of this one do not carry over.
+    if isinstance(name, str) and said.get(("env", "name"), name) == name:
         if is_address(name):
             yield "env", ("env", "name"), name
         for key, harmless in PROGRAMS.get(name, {}).items():
-            value = config.env.settings.get(key)
+            value = settings.get(key) if isinstance(settings, Mapping) else None
             if value not in harmless:
                 yield f"env.{key}", ("env", "settings", key), value
-    if "/" in config.model.attention:  # transformers fetches such kernels from the hub and runs them
-        yield "model.attention", ("model", "attention"), config.model.attention
+    attention = tree.get("model", {}).get("attention")
+    if isinstance(attention, str) and "/" in attention:  # kernels of the hub, which transformers fetches and runs
+        yield "model.attention", ("model", "attention"), attention
 
 
 def named_env(preset: str | None, overrides: Sequence[str] = ()) -> tuple[str, ...]:

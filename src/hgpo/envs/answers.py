@@ -46,12 +46,17 @@ def transition(seen: Any) -> Transition:
 
 def task_ids(tasks: Any, split: str) -> list[str]:
     """What `tasks(split)` returned, as a list of texts."""
-    return list(_texts(tasks, f"tasks({split!r})"))
+    return _texts(tasks, f"tasks({split!r})")
 
 
 def split_names(splits: Any) -> list[str]:
     """What `splits` is, as a list of texts."""
-    return list(_texts(splits, "splits"))
+    return _texts(splits, "splits")
+
+
+def action(value: Any) -> str:
+    """What an actor's `act` returned."""
+    return _text(value, "the action")
 
 
 def version(value: Any) -> int:
@@ -94,10 +99,10 @@ def _text(value: Any, name: str) -> str:
     return plain
 
 
-def _texts(values: Any, name: str) -> tuple[str, ...]:
+def _texts(values: Any, name: str) -> list[str]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
         _wrong(f"{name} is", values, "a list of texts")
-    return tuple(_text(value, f"an item of {name}") for value in values)
+    return [_text(value, f"an item of {name}") for value in values]
 
 
 def _number(value: Any, name: str) -> float:

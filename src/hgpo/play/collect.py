@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..envs.answers import cause
 from ..envs.contract import TextEnv
 from ..envs.pool import EnvPool
-from ..errors import EnvironmentFailed, HgpoError
+from ..errors import EnvironmentFailed
 from .episode import Episode, Limits, inline, run_episode
 from .memory import MemoryFactory
 from .policy import Policy
@@ -95,6 +96,7 @@ async def collect(
                         index=job.index,
                         start=job.start,
                         call=call,
+                        env_name=pool.name,
                     )
                 except EnvironmentFailed as error:
                     counts.failures += 1
@@ -130,10 +132,9 @@ async def collect(
 async def _take(pool: EnvPool, task: str) -> tuple[TextEnv, int]:
     try:
         return await pool.take()
-    except HgpoError:
-        raise
-    except Exception as error:
-        raise EnvironmentFailed(f"No environment could be started for task {task!r}: {error}") from error
+    except (Exception, SystemExit) as error:
+        named = f"The environment {pool.name}" if pool.name else "The environment"
+        raise EnvironmentFailed(f"{named} could not be made for task {task!r}: {cause(error)}") from error
 
 
 async def _all(coroutines: Iterable[Awaitable[None]]) -> None:
