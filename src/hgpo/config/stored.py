@@ -78,7 +78,9 @@ def _code(
             if value not in harmless:
                 yield f"env.{key}", ("env", "settings", key), value
     attention = tree.get("model", {}).get("attention")
-    if isinstance(attention, str) and "/" in attention:  # kernels of the hub, which transformers fetches and runs
+    if (
+        isinstance(attention, str) and "/" in attention
+    ):  # kernels of the hub, which transformers fetches and runs
         yield "model.attention", ("model", "attention"), attention
 
 
