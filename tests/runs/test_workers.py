@@ -99,10 +99,10 @@ def trained(folder: Path, *settings: str) -> tuple[dict[str, Any], list[dict[str
     return load_file(RunFolder(folder).checkpoints()[-1].weights), [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("workers", ["0", "3"])
+@pytest.mark.parametrize("workers", ["3", "20"])
 def test_processes_give_the_same_weights_as_this_one(tmp_path: Path, workers: str) -> None:
-    """Bit for bit, warm start and evaluations included, however many workers there are."""
-    inline, rows = trained(tmp_path / "inline")
+    """Bit for bit, warm start and evaluations included, with as many live environments."""
+    inline, rows = trained(tmp_path / "inline", f"env.workers={workers}")
     apart, others = trained(tmp_path / "process", "env.execution=process", f"env.workers={workers}")
     assert inline.keys() == apart.keys()
     for name, weights in inline.items():

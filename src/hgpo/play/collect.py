@@ -21,6 +21,7 @@ from .episode import Episode, Limits, inline, run_episode
 from .memory import MemoryFactory
 from .policy import Policy
 from .prompts import PromptStyle
+from .turns import Turns
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,18 @@ async def collect(
     gate = asyncio.Semaphore(pool.limit)
     call: Callable[[Callable[[], Any]], Awaitable[Any]] = pool.call if pool.blocking else inline
 
+    left = [len(jobs)]
+    # Those that wait at the gate count: they are on their way as soon as one ends.
+    turns = Turns(policy, lambda: min(pool.limit, left[0]))
+    taken = pool.blocking and getattr(policy, "batched", False)
+
+    async def in_turn(position: int, job: Job) -> None:
+        try:
+            await play(position, job)
+        finally:
+            left[0] -= 1
+            turns.look()
+
     async def play(position: int, job: Job) -> None:
         async with gate:
             for attempt in range(attempts):
@@ -86,7 +99,7 @@ async def collect(
                     env, used = await _take(pool, job.task)
                     episode = await run_episode(
                         env,
-                        policy,
+                        turns.of(position) if taken else policy,
                         memory(),
                         task=job.task,
                         style=style,
@@ -118,7 +131,7 @@ async def collect(
                 return
             counts.dropped.add(job.group)
 
-    await _all(play(position, job) for position, job in enumerate(jobs))
+    await _all(in_turn(position, job) for position, job in enumerate(jobs))
     kept = tuple(
         finished[position]
         for position, job in enumerate(jobs)
