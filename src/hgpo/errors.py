@@ -26,6 +26,10 @@ class BadFile(HgpoError):
     """A file that is missing, damaged, truncated or in an unknown format."""
 
 
+class FolderBusy(HgpoError):
+    """A folder that another process is training into."""
+
+
 class UnknownName(HgpoError):
     """A name (estimator, setting, environment, task, split) that does not exist; suggests the nearest."""
 

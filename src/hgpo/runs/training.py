@@ -6,6 +6,7 @@ train(load("quickstart"), "runs/quickstart")
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -68,6 +69,20 @@ def train(
         allow_env: addresses of environments (`module:Class`) that the run may name where `config` is None.
     """
     folder = RunFolder(Path(run))
+    # Of several processes under torchrun the first writes the files, and holds the folder for all.
+    first = int(os.environ.get("RANK", "0")) == 0
+    with folder.training() if first else contextlib.nullcontext():
+        return _train(config, folder, resume, max_minutes, quiet, stream)
+
+
+def _train(
+    config: Config | None,
+    folder: RunFolder,
+    resume: bool,
+    max_minutes: float | None,
+    quiet: bool,
+    stream: Any,
+) -> dict[str, Any]:
     if not resume:
         folder.require_new()
     if config is None:

@@ -89,21 +89,21 @@ def launch(
     if problem:
         raise EngineFailed(problem)
     run = RunFolder(run.path.resolve())
-    if not resume:
-        run.require_new()
-    run.path.mkdir(parents=True, exist_ok=True)
-    (prepare or make_start)(config, run)
-    data = write_data(config, run.data)
-    panels = describe(config, run)
-    words = run_words(config, cluster, run, data, resume=resume)
-    status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
-    if status:
-        raise EngineFailed(
-            f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
-            f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
-        )
-    export(config, run)
-    close(config, run, panels, quiet=not echo)
+    with run.training():
+        if not resume:
+            run.require_new()
+        (prepare or make_start)(config, run)
+        data = write_data(config, run.data)
+        panels = describe(config, run)
+        words = run_words(config, cluster, run, data, resume=resume)
+        status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
+        if status:
+            raise EngineFailed(
+                f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
+                f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
+            )
+        export(config, run)
+        close(config, run, panels, quiet=not echo)
     return run.model
 
 
