@@ -72,7 +72,7 @@ def train(
     # Of several processes under torchrun the first writes the files, and holds the folder for all.
     first = int(os.environ.get("RANK", "0")) == 0
     with folder.training() if first else contextlib.nullcontext():
-        return _train(config, folder, resume, max_minutes, quiet, stream)
+        return _train(config, folder, resume, max_minutes, quiet, stream, allow_env)
 
 
 def _train(
@@ -82,6 +82,7 @@ def _train(
     max_minutes: float | None,
     quiet: bool,
     stream: Any,
+    allow_env: str | Sequence[str],
 ) -> dict[str, Any]:
     if not resume:
         folder.require_new()
