@@ -2,6 +2,8 @@
 
 Reads steps from JSON lines or Parquet, writes the same rows with the columns `advantage`, `return` and
 `level_0` ... `level_K` (the group of the step at each level, -1 for none), and reports how much each level had to say.
+Columns of these names that the file has already become `original_advantage` and so on. Steps of different iterations
+(the column `iteration`) are never compared.
 
     hgpo advantages rollouts.jsonl --estimator hgpo --depth 2 -o advantages.parquet
     hgpo advantages rollouts.parquet --estimator gigpo --json
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
@@ -40,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from ..estimators.estimate import estimate
     from ..files import write_text
     from ..steps.batch import StepBatch
+    from ..steps.names import KEPT
 
     if args.file is None and args.json not in (None, "-"):
         args.file, args.json = args.json, "-"  # `hgpo advantages --json FILE`
@@ -49,22 +53,26 @@ def run(args: argparse.Namespace) -> int:
     result = estimate(batch, args.estimator, **parsed_settings(args.estimator, given_settings(args)))
     if args.output:
         levels = {f"level_{number}": labels for number, labels in enumerate(result.levels)}
-        extended = batch.with_columns(advantage=result.advantages, **{"return": result.returns}, **levels)
+        found = {"advantage": result.advantages, "return": result.returns, **levels}
+        # Columns of an earlier estimate are kept, also those of levels that this one does not have.
+        taken = [name for name in batch.column_names if re.fullmatch(r"advantage|return|level_\d+", name)]
+        extended = batch.renamed({name: f"{KEPT}{name}" for name in taken}).with_columns(**found)
         extended.write(args.output)
     if args.json == "-":
         print(json.dumps(result.metrics, indent=2))
     else:
         if args.json:
             write_text(args.json, json.dumps(result.metrics, indent=2) + "\n")
-        print(summary(args.estimator, result.metrics))
+        print(summary(args.estimator, result.metrics, len(batch.by_iteration())))
     return 0
 
 
-def summary(name: str, metrics: dict[str, float]) -> str:
+def summary(name: str, metrics: dict[str, float], iterations: int) -> str:
     """The metrics in a few lines for a person."""
+    apart = f" of {iterations} iterations, each by itself" if iterations > 1 else ""
     lines = [
         f"{name}: {metrics['steps']:.0f} steps of {metrics['trajectories']:.0f} trajectories in "
-        f"{metrics['tasks']:.0f} tasks; mean |A| {metrics['advantage/abs_mean']:.3f}, "
+        f"{metrics['tasks']:.0f} tasks{apart}; mean |A| {metrics['advantage/abs_mean']:.3f}, "
         f"{metrics['advantage/zero_share']:.0%} of the steps have no signal"
     ]
     level = 0
