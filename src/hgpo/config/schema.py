@@ -31,9 +31,10 @@ class EnvConfig(Settings):
         "At most this many environments are live at once; 0 means one per episode inline, 8 with processes.",
         low=0,
     )
-    step_timeout: float = setting(60.0, "Seconds after which a worker process counts as hung.", above=0)
-    reset_timeout: float = setting(
-        180.0, "The same for starting a worker process, for a reset and for listing tasks.", above=0
+    step_timeout: float = setting(
+        60.0,
+        "Seconds after which a worker process counts as hung; to start, to reset and to list tasks it has three times as long, at least 30.",
+        above=0,
     )
     attempts: int = setting(
         3,
