@@ -119,6 +119,8 @@ def test_a_refused_address_is_not_even_imported(
             evaluate(str(bad), overrides=["env.tasks=2"])
         with pytest.raises(UntrustedCode):
             train(None, bad, resume=True, quiet=True)
+        with pytest.raises(BadSetting, match="env cannot be changed"):
+            train(load(FETCH, ["iterations=1", "eval.every=1"]), bad, resume=True, quiet=True)
         assert not (tmp_path / "mark").exists()
         assert "lurking" not in sys.modules
 

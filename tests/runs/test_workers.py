@@ -160,8 +160,14 @@ def test_what_goes_wrong_is_counted(
             "tests.envs.wrong_env:Wrong did not list the tasks of 'train'",
         ),
         (
-            ["env.fault=hang", "env.where=tasks", "env.execution=process", "env.reset_timeout=5"],
-            "no answer within 5 s",
+            [
+                "env.fault=hang",
+                "env.where=tasks",
+                "env.execution=process",
+                "env.step_timeout=1",
+                "env.attempts=1",
+            ],
+            "no answer within 30 s",
         ),
         (["env.fault=dict", "env.where=tasks"], "expected a list of texts"),
     ],

@@ -33,7 +33,8 @@ class EnvConfig(Settings):
     )
     step_timeout: float = setting(
         60.0,
-        "Seconds after which a worker process counts as hung; to start, to reset and to list tasks it has three times as long, at least 30.",
+        "Seconds after which a worker process counts as hung; to start, to reset and to list tasks it has three times "
+        "as long, at least 30.",
         above=0,
     )
     attempts: int = setting(

@@ -84,6 +84,12 @@ def _code(
         yield "model.attention", ("model", "attention"), attention
 
 
+def same_env(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether stored settings name the very environment that was asked for, with its settings; nothing is imported."""
+    mine, other = canonical(stored).get("env", {}), canonical(asked).get("env", {})
+    return all(mine.get(key) == other.get(key) for key in ("name", "settings"))
+
+
 def named_env(preset: str | None, overrides: Sequence[str] = ()) -> tuple[str, ...]:
     """The environment that a preset or `key=value` words ask for: what a person names is allowed."""
     named = [unquoted(text) for key, text in map(split_word, overrides) if place(key) == ("env", "name")]

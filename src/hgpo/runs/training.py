@@ -129,7 +129,8 @@ class _Run:
         """The whole run."""
         config = self.config
         if self.processes.first:
-            self.folder.describe(Description.of(config, self.panels, len(self.tasks)))
+            self.folder.resume_point()
+            self.folder.go_on(Description.of(config, self.panels, self.tasks))
         self.processes.barrier()
         state = self._set_up()
         trackers = Trackers(
@@ -153,7 +154,9 @@ class _Run:
         }
         if self.processes.first:
             self.folder.export(
-                lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial),
+                as_dict(config),
+                state.iteration,
             )
             resume = f"hgpo train --resume {self.folder.path}{allow_flag(config)}"
             result = finish(self.folder, result, self.panels, self.screen, resume)
