@@ -48,13 +48,20 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def poisoned(run: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """A copy of the run in which every file of settings is changed."""
+    """A copy of the run in which every file of settings is changed, by somebody who leaves no digest that tells."""
     shutil.copytree(run, target)
     for path in [target / "config.json", *target.rglob("hgpo.json")]:
-        content = json.loads(path.read_text())
+        content = unsealed(path)
         change(content["config"])
         path.write_text(json.dumps(content))
+    for path in target.rglob("state.json"):
+        path.write_text(json.dumps(unsealed(path)))
     return target
+
+
+def unsealed(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text())
+    return {key: value for key, value in content.items() if key not in ("digest", "files", "seal")}
 
 
 def shell(path: Path) -> Callable[[dict[str, Any]], None]:
@@ -288,6 +295,7 @@ def test_models_bring_no_code(run: Path, tmp_path: Path) -> None:
     """`auto_map` of a model's or tokenizer's settings is ignored, and pickled weights are not read."""
     bad, mark = tmp_path / "bad", tmp_path / "mark"
     shutil.copytree(run / "model", bad)
+    (bad / "hgpo.json").write_text(json.dumps(unsealed(bad / "hgpo.json")))
     (bad / "lurking.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
     for name, classes in {
         "config.json": {"AutoConfig": "lurking.Config", "AutoModelForCausalLM": "lurking.Model"},
