@@ -204,7 +204,7 @@ def test_ones_own_run_goes_on_and_is_evaluated(
         assert RunFolder(mine).checkpoints()[-1].iteration == 2
         assert main(["eval", str(mine), "--seeds", "1", "--logs", str(tmp_path / "logs"), *words]) == 0
     mine = shutil.copytree(run, tmp_path / "preset")
-    assert main(["train", FETCH, "--resume", str(mine), "iterations=2", "--quiet"]) == 0
+    assert main(["train", FETCH, "eval.every=1", "--resume", str(mine), "iterations=2", "--quiet"]) == 0
     capsys.readouterr()
     assert main(["eval", str(run), "--seeds", "1", "--allow-env", "tests.worlds:Flaky"]) == 2
     assert f"--allow-env {WORLD}" in capsys.readouterr().err

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from ._options import add_allow_env, add_words, split_preset
+from ._resume import as_asked
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -104,11 +105,17 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
 
 def _dry_run(args: argparse.Namespace) -> int:
     from ..config.stored import named_env
+    from ..errors import BadSetting
     from ..verl.dryrun import dry_run
     from ..verl.launch import require_extra
 
     require_extra()
     preset, ours, theirs = _words(args)
+    if args.resume and (preset or ours):
+        raise BadSetting(
+            f"{(preset or ours[0])!r} beside --resume: a dry run goes on with its own settings. Leave it out, or begin "
+            "another with --run."
+        )
     if not args.json:
         print(
             f"verl on the CPU, {args.steps} steps; this takes minutes (log: {args.run}/verl.log)",
@@ -149,11 +156,12 @@ def _launch(args: argparse.Namespace) -> int:
         if not args.run:
             raise BadSetting("--resume needs the folder of the run: hgpo verl launch --resume --run FOLDER.")
         changes = [word for word in ours if not word.startswith("iterations=")]
-        if changes:
+        if changes and not preset:
             raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
-        length = load("quickstart", ours).iterations if ours else None
-        allow_env = [*args.allow_env, *named_env(preset or None)]
-        config = resumed(RunFolder(Path(args.run)), length, allow_env=allow_env)
+        folder = RunFolder(Path(args.run))
+        length = load("quickstart", ours).iterations if ours and not preset else None
+        allow_env = [*args.allow_env, *named_env(preset or None, ours)]
+        config = as_asked(resumed(folder, length, allow_env=allow_env), folder, preset, ours)
     else:
         config = load(preset, ours)
     run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)
