@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ..settings import settings_of
+from ..settings import Setting, settings_of
+
+T = TypeVar("T", int, float)
 
 
 def add_words(parser: argparse.ArgumentParser, default: str = "") -> None:
@@ -33,6 +35,20 @@ def add_allow_env(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:CLASS",
         help="an environment outside this package that the folder may name; it is code that will run",
     )
+
+
+def number(kind: type[T], low: float = 0, high: float | None = None) -> Callable[[str], T]:
+    """The `type` of an option that is a number: read and checked as a setting is."""
+    one = Setting("", kind, low=low, high=high)
+
+    def read(text: str) -> T:
+        try:
+            value: T = one.check(one.parse(text), "")
+        except BadSetting:
+            raise argparse.ArgumentTypeError(f"{text!r} was given; expected {one.expected()}") from None
+        return value
+
+    return read
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.load import as_dict, load
-from ..config.schema import Config
+from ..config.schema import Config, EvalConfig, check_temperature
 from ..config.stage import open_stage
 from ..config.stored import read_stored
 from ..errors import BadFile, BadSetting
@@ -17,6 +17,7 @@ from ..models.folder import SETTINGS, model_settings
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
 from ..policies.scripted import SCRIPTED
+from ..settings import settings_of
 from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
@@ -79,6 +80,17 @@ def find_target(
     return Target(name, model, read_stored(stored, where, overrides, allow_env=allow_env))
 
 
+def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None) -> None:
+    known = settings_of(EvalConfig)
+    if not seeds:
+        raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
+    for seed in seeds:
+        known["seed"].check(seed, "seeds")
+    known["tasks"].check(tasks, "tasks")
+    if temperature is not None:
+        check_temperature(known["temperature"].check(temperature, "temperature"), "temperature")
+
+
 def evaluate(
     path: str,
     *,
@@ -109,8 +121,7 @@ def evaluate(
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
-    if not seeds:
-        raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
+    _check_protocol(seeds, tasks, temperature)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:

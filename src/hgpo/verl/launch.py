@@ -20,6 +20,7 @@ from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..config.stored import allow_flag
 from ..errors import BadFile, EngineFailed, MissingExtra
+from ..models.folder import check_model
 from ..runs.folder import VERL, Description, RunFolder
 from ..runs.panels import Panel
 from ..runs.play import make_panels
@@ -92,6 +93,8 @@ def launch(
     with run.training():
         if not resume:
             run.require_new()
+        elif run.start.is_dir():
+            check_model(run.start)
         (prepare or make_start)(config, run)
         data = write_data(config, run.data)
         panels = describe(config, run)
