@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..config.schema import EvalConfig
-from ..errors import BadEnv, EnvironmentFailed
+from ..errors import EnvironmentFailed
 from ..play import Episode, Job
 from ..play.metrics import panel_metrics
 from ..play.policy import Policy
@@ -76,16 +76,13 @@ class Evaluation:
 
 def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
     """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
-    version = getattr(stage.task_source, "world_version", 1)
-    if not isinstance(version, int) or version < 1:
-        raise BadEnv(stage.env.name, [f"`world_version` is {version!r}; expected a whole number from 1."])
     return Panel(
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
         max_steps or stage.limits.max_steps,
         stage.env.settings,
-        version,
+        stage.world_version(),
     )
 
 
