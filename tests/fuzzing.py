@@ -77,7 +77,11 @@ def fields() -> Iterator[tuple[str, tuple[str, ...], Setting]]:
             yield from (("", (name, inner), deep) for inner, deep in settings_of(section(name)).items())
     for name, entry in ESTIMATORS.items():
         # A setting that the section has too (the penalty) is the section's.
-        own = [pair for pair in settings_of(entry.settings).items() if pair[0] not in settings_of(EstimatorConfig)]
+        own = [
+            pair
+            for pair in settings_of(entry.settings).items()
+            if pair[0] not in settings_of(EstimatorConfig)
+        ]
         yield from ((name, ("estimator", "settings", inner), one) for inner, one in own)
 
 
@@ -277,7 +281,9 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 GOOD = {
     "id": "1",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "go to fridge"}, "finish_reason": "stop"}],
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "go to fridge"}, "finish_reason": "stop"}
+    ],
     "usage": {"prompt_tokens": 4, "completion_tokens": 3},
 }
 STATUS = (0, 99, 100, 101, 201, 204, 206, 301, 302, 307, 308, 400, 401, 403, 404, 408, 413, 418, 422, 425, 429, 500,
@@ -302,6 +308,23 @@ HEADERS = (
     ": no name",
     "X-Long: " + "a" * 70_000,
     "\r\nX-Early: end",
+)
+
+
+BODIES = (
+    b"",
+    b"null",
+    b"[]",
+    b"3",
+    b'"x"',
+    b"{}",
+    b'{"choices": []}',
+    b'{"choices": {}}',
+    b'{"choices": [null]}',
+    b'{"choices": [{"message": []}]}',
+    b'{"error": {"message": "no"}}',
+    b"<html>",
+    b"\xff",
 )
 
 
@@ -330,9 +353,7 @@ def replies() -> tuple[Broken, ...]:
     body = json.dumps(GOOD).encode()
     for found in _VALUE.finditer(body):
         wires += [reply(body=body[: found.start()] + junk + body[found.end() :]) for junk in JUNK]
-    for text in (b"", b"null", b"[]", b"3", b'"x"', b"{}", b'{"choices": []}', b'{"choices": {}}', b"<html>", b"\xff",
-                 b'{"error": {"message": "no"}}', b'{"choices": [null]}', b'{"choices": [{"message": []}]}'):  # fmt: skip
-        wires.append(reply(body=text))
+    wires += [reply(body=body) for body in BODIES]
     for number in range(120):
         whole = reply()
         wires.append(BYTES[number % len(BYTES)](whole, random.Random(f"reply {number}")))

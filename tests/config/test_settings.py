@@ -13,6 +13,7 @@ import pytest
 
 from hgpo import StepBatch, estimate
 from hgpo.config import Config, load
+from hgpo.config import build as config_of
 from hgpo.errors import BadSetting, HgpoError, UnknownName
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import (
@@ -116,6 +117,19 @@ def test_values_without_a_type_are_read_by_their_look() -> None:
         for text in ("3", "-0.5", "TRUE", "null", "3a", '{"a": [1]}', "[x, y]", "2026-01-01")
     ]
     assert read == [3, -0.5, True, None, "3a", {"a": [1]}, ["x", "y"], "2026-01-01"]
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "[" * 5000, "[" * 5000 + "]" * 5000])
+def test_values_beyond_all_sense_are_refused(text: str) -> None:
+    for word in (f"env.settings={text}", f"iterations={text}", f"reasoning={text}"):
+        with pytest.raises(BadSetting, match="was given; expected"):
+            load(None, [word])
+
+
+@pytest.mark.parametrize("name", [[], {}, [["hgpo"]]])
+def test_an_estimator_has_a_text_as_its_name(name: Any) -> None:
+    with pytest.raises(HgpoError, match="estimator"):
+        config_of({"estimator": {"name": name}})
 
 
 def test_parameters_of_a_function_are_settings() -> None:

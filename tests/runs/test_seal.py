@@ -69,11 +69,8 @@ FILES = [
 ]
 
 
-def weights_and_lines(run: Path) -> dict[Path, bytes]:
-    """Everything but the length and the versions in config.json."""
-    return {
-        path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "config.json"
-    }
+def everything(run: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 def same(one: Path, two: Path) -> bool:
@@ -88,12 +85,12 @@ def test_resuming_names_what_is_damaged(
     if damage is swap and same(run / name, pair[1] / name):
         pytest.skip("both runs start alike")
     damage(run / name, pair[1] / name)
-    before = weights_and_lines(run)
+    before = everything(run)
     assert main(["train", "--resume", str(run), "iterations=3", "--quiet", "--allow-env", WORLD]) == 2
     said = capsys.readouterr().err
     assert Path(name).name in said or str(run / LAST) in said
     assert "Traceback" not in said
-    assert before == weights_and_lines(run), "nothing was touched"
+    assert before == everything(run), "nothing was touched"
 
 
 @pytest.mark.parametrize("damage", [flip, cut, lose, swap])

@@ -368,12 +368,18 @@ class RunFolder:
         """Write `config.json` of a run that begins here, or of the run here that goes on.
 
         Raises:
+            BadSetting, BadFile: see `continued`.
+        """
+        self.describe(self.continued(description))
+
+    def continued(self, description: Description) -> Description:
+        """What `config.json` has to say of a run that begins here, or of the run here that goes on.
+
+        Raises:
             BadSetting: the run here is another one.
             BadFile: something of it is lost, or its tasks were changed.
         """
-        if self.exists():
-            description = self.description().continued(description)
-        self.describe(description)
+        return self.description().continued(description) if self.exists() else description
 
     def config(self, overrides: Sequence[str] = (), *, allow_env: str | Sequence[str] = ()) -> Config:
         """The run's settings with `key=value` words applied.

@@ -128,11 +128,17 @@ class _Run:
     def go(self) -> dict[str, Any]:
         """The whole run."""
         config = self.config
+        described: Description | None = None
         if self.processes.first:
             self.folder.resume_point()
-            self.folder.go_on(Description.of(config, self.panels, self.tasks))
+            described = self.folder.continued(Description.of(config, self.panels, self.tasks))
+            if not self.folder.exists():
+                self.folder.describe(described)
         self.processes.barrier()
         state = self._set_up()
+        if described is not None:
+            # Of a run that goes on nothing is changed before all of it was read and found whole.
+            self.folder.describe(described)
         trackers = Trackers(
             config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,
