@@ -84,6 +84,10 @@ class Rollouts:
         else:
             yield from _by_iteration(batch, number)
 
+    def inputs(self) -> list[Path]:
+        """Every file that is read, or that belongs to the run that is read: nothing may be written over one."""
+        return [*self.files, *RunFolder(self.path).own_files()]
+
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
 

@@ -18,10 +18,10 @@ import torch
 from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
-from ..errors import NotFinite
+from ..errors import DiskFull, NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
-from ..files import plain
+from ..files import is_full, plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.objective import find_loss
@@ -62,7 +62,9 @@ def train(
         stream: where progress goes (standard error by default).
     """
     folder = RunFolder(Path(run))
-    if not resume:
+    if resume and folder.exists():
+        folder.require_own()
+    else:
         folder.require_new()
     if config is None:
         config = folder.config()
@@ -74,11 +76,27 @@ def train(
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
     try:
-        with out_of_memory_explained(), Stop(max_minutes) as stop:
+        with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
-            return _Run(config, folder, processes, stop, screen).go()
+            return _Run(config, folder, processes, Stop(max_minutes), screen).go()
+    except Exception as error:
+        if isinstance(error, DiskFull) or is_full(error):
+            raise _full(folder, error) from error
+        raise
     finally:
         processes.close()
+
+
+def _full(folder: RunFolder, error: Exception) -> DiskFull:
+    """No space left in the middle of a run: what there is of it, and how it goes on."""
+    saved = folder.checkpoints()
+    made = (
+        f"the checkpoint of iteration {saved[-1].iteration} is kept"
+        if saved
+        else "no checkpoint was made yet"
+    )
+    place = getattr(error, "path", None) or getattr(error, "filename", None) or folder.path
+    return DiskFull(place, f"In {folder.path} {made}; go on with: hgpo train --resume {folder.path}")
 
 
 class _Run:
@@ -110,6 +128,13 @@ class _Run:
             self.folder.describe(Description.of(config, self.panels, len(self.tasks)))
         self.processes.barrier()
         state = self._set_up()
+        # Until here an interrupt ends the run at once, for there is nothing to save; from here on it is remembered.
+        with self.stop:
+            return self._train(state)
+
+    def _train(self, state: TrainState) -> dict[str, Any]:
+        """From the first iteration to the outcome."""
+        config = self.config
         trackers = Trackers(
             config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import BadFile, BadSteps, MissingExtra
-from ..files import atomic_path
+from ..files import atomic_path, writes_into
 from ..progress import Progress
 from ..version import __version__
 from .batch import CHUNK, ColumnBuilder, StepBatch
@@ -86,7 +86,7 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
     """Write a batch; nothing is left behind when it fails."""
     target = Path(path)
-    form = _format(target)
+    form = check_form(target)
     with Progress(f"writing {target.name}", total=len(batch)) as progress, atomic_path(target) as temporary:
         if form == "parquet":
             _write_parquet(batch, temporary, progress)
@@ -94,7 +94,21 @@ def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
             _write_jsonl(batch, temporary, progress, compress=form == "jsonl.gz")
 
 
-def _format(path: Path) -> str:
+def check_form(path: str | os.PathLike[str]) -> str:
+    """The form in which steps are written to `path`, by its ending; JSON lines into a pipe or device without one.
+
+    Raises:
+        BadFile: the ending is none of those that are known.
+        MissingExtra: Parquet without pyarrow.
+    """
+    target = Path(path)
+    form = _format(target, otherwise="jsonl" if writes_into(target) else "")
+    if form == "parquet":
+        _pyarrow()
+    return form
+
+
+def _format(path: Path, otherwise: str = "") -> str:
     name = path.name.lower()
     for form, endings in {
         "parquet": (".parquet", ".pq"),
@@ -103,6 +117,8 @@ def _format(path: Path) -> str:
     }.items():
         if name.endswith(endings):
             return form
+    if otherwise:
+        return otherwise
     raise BadFile(f"{path} has an unknown ending; expected .jsonl, .jsonl.gz or .parquet. Rename the file.")
 
 
@@ -179,7 +195,10 @@ def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: b
         with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
             for number, row in enumerate(batch.rows()):
                 step = row if number else {VERSION_KEY: SCHEMA_VERSION, **row}
-                text.write(json.dumps(step, ensure_ascii=False, default=_plain) + "\n")
+                try:
+                    text.write(json.dumps(step, ensure_ascii=False, default=_plain) + "\n")
+                except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+                    text.write(json.dumps(step, default=_plain) + "\n")
                 progress.add()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import BadSetting, MissingExtra
-from ..files import atomic_path
+from ..files import atomic_path, check_folder
 from ..play.stage import Stage
 from ..runs.play import make_panel
 from ..runs.rollout import draw_tasks
@@ -76,6 +76,7 @@ def _row(
 
 def write_data(config: Config, folder: Path) -> Dataset:
     """Write `train.parquet` and one `validation-SPLIT.parquet` per evaluated split into `folder`."""
+    check_folder(folder)
     stage = open_stage(config)
     folder.mkdir(parents=True, exist_ok=True)
     train = train_rows(config, stage)
