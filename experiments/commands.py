@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from hgpo.runs.folder import RunFolder
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
@@ -37,5 +40,5 @@ def hgpo(words: list[str], log: Path, attempts: int = 1, **variables: str) -> in
 
 def finished(run: Path) -> bool:
     """Whether a run of `hgpo train` came to its last iteration."""
-    path = run / "results.json"
-    return path.is_file() and json.loads(path.read_text())["ended"] == "finished"
+    results = RunFolder(run).results()
+    return results is not None and results["ended"] == "finished"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
+
+from hgpo.estimators.table import ESTIMATORS
+from hgpo.settings import Setting, settings_of
 
 Rows = list[dict[str, Any]]
 
@@ -71,119 +75,32 @@ def with_ends(draw: st.DrawFn, rows: st.SearchStrategy[Rows]) -> Rows:
     return made
 
 
-MODE = st.sampled_from(["mean_std_norm", "mean_norm"])
-KEY = st.sampled_from(["observation", "observation_action"])
-GAMMA = st.sampled_from([1.0, 0.95, 0.5, 0.0])
-PENALTY = st.sampled_from([0.0, 0.1])
-STD = st.sampled_from(["population", "sample"])
-EPSILON = st.sampled_from([0.0, 1e-6])
-OVER = st.sampled_from(["steps", "trajectories"])
-SINGLE = st.sampled_from(["raw", "zero"])
-WEIGHT = st.sampled_from([0.0, 0.5, 1.0])
-VARIANT = st.sampled_from(["released", "paper"])
-WHEN = st.sampled_from(["after_discount", "before_discount"])
-BASELINE = st.sampled_from(["group", "leave_one_out"])
+FIXED = {"similarity"}  # merges texts before anything is compared: tests/estimators/test_contexts.py
+KEYS = ("observation", "observation_action")  # those whose columns `step_rows` has
 
 
-class Settings:
-    """Settings to draw: those of `mapping` always, those of `optional` sometimes."""
+def _values(one: Setting) -> list[Any]:
+    """A few values that a setting may have, from its type and bounds."""
+    options = get_args(one.kind) if get_origin(one.kind) in (Union, UnionType) else (one.kind,)
+    values: list[Any] = []
+    for option in options:
+        if get_origin(option) is Literal:
+            values += [name for name in get_args(option) if one.name != "key" or name in KEYS]
+        elif option is bool:
+            values += [False, True]
+        elif option is int:
+            low = int(one.low or 0)
+            values += range(low, low + 5)
+        elif option is float:
+            low, high = one.low or 0.0, 10.0 if one.high is None else one.high
+            values += sorted(
+                {low, 0.1, 0.5, 0.95, min(high, 2.0)} - {v for v in (0.1, 0.5, 0.95) if v > high}
+            )
+    return values
 
-    def __init__(self, mapping: dict[str, Any], optional: dict[str, Any]) -> None:
-        self.mapping, self.optional = mapping, optional
-        self.strategy = st.fixed_dictionaries(mapping, optional=optional)
 
-
-_SUCCESSOR = {
-    "depth": st.integers(0, 3),
-    "mode": MODE,
-    "episode_w": WEIGHT,
-    "step_advantage_w": WEIGHT,
-    "invalid_penalty": PENALTY,
-    "gamma": GAMMA,
-    "key": KEY,
-}
-ESTIMATOR_SETTINGS = {
-    "hgpo": Settings(
-        {
-            "depth": st.integers(0, 4),
-            "mode": MODE,
-            "weight_type": st.sampled_from(["length", "uniform", "shrinkage"]),
-            "length_weight_alpha": st.sampled_from([0.0, 1.0, 2.0]),
-            "base_group": st.booleans(),
-            "gamma": GAMMA,
-            "invalid_penalty": PENALTY,
-            "key": KEY,
-            "variant": VARIANT,
-            "min_peers": st.integers(1, 3),
-            "peers": st.sampled_from(["any", "other_trajectory"]),
-            "baseline": BASELINE,
-            "fallback": st.sampled_from(["none", "episode"]),
-        },
-        {
-            "skip": st.sampled_from(["item", "group", "never"]),
-            "std": STD,
-            "epsilon": EPSILON,
-            "weight_epsilon": EPSILON,
-            "weight_offset": st.integers(0, 2),
-            "penalty": WHEN,
-            "normalise_over": OVER,
-            "base_std": STD,
-            "single": SINGLE,
-            "std_floor": st.sampled_from([0.0, 0.5]),
-        },
-    ),
-    "hgpo_lambda": Settings(
-        {
-            "depth": st.integers(0, 4),
-            "lam": st.sampled_from([0.0, 0.5, 1.0]),
-            "gamma": GAMMA,
-            "sweeps": st.sampled_from([0, 1, 5]),
-            "shrinkage": st.sampled_from(["empirical", "none"]),
-            "pool_actions": st.booleans(),
-            "baseline": BASELINE,
-            "mode": MODE,
-            "normalise_over": st.sampled_from(["batch", "task"]),
-            "std_floor": st.sampled_from([0.0, 0.1]),
-            "invalid_penalty": PENALTY,
-            "key": KEY,
-        },
-        {},
-    ),
-    "gigpo": Settings(
-        {
-            "mode": MODE,
-            "step_advantage_w": WEIGHT,
-            "gamma": GAMMA,
-            "invalid_penalty": PENALTY,
-            "key": KEY,
-            "variant": VARIANT,
-        },
-        {"normalise_over": OVER, "std": STD, "epsilon": EPSILON, "single": SINGLE, "penalty": WHEN},
-    ),
-    "graphgpo": Settings({**_SUCCESSOR, "goal": st.sampled_from([1.0, 10.0]), "progress": st.booleans()}, {}),
-    "g2po": Settings(_SUCCESSOR, {}),
-    "grpo": Settings(
-        {
-            "mode": MODE,
-            "normalise_over": OVER,
-            "std": STD,
-            "epsilon": EPSILON,
-            "single": SINGLE,
-            "gamma": GAMMA,
-            "invalid_penalty": PENALTY,
-        },
-        {},
-    ),
-    "dr_grpo": Settings({"gamma": GAMMA, "invalid_penalty": PENALTY}, {}),
-    "rloo": Settings({"gamma": GAMMA, "invalid_penalty": PENALTY}, {}),
-    "reinforce_plus_plus": Settings(
-        {
-            "baseline": st.sampled_from(["none", "group"]),
-            "std": STD,
-            "epsilon": EPSILON,
-            "gamma": GAMMA,
-            "invalid_penalty": PENALTY,
-        },
-        {},
-    ),
-}
+def estimator_settings(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Settings of an estimator, any of them given or left to its default; a new estimator needs nothing here."""
+    known = settings_of(ESTIMATORS[name].settings)
+    drawn = {key: st.sampled_from(_values(one)) for key, one in known.items() if key not in FIXED}
+    return st.fixed_dictionaries({}, optional=drawn)

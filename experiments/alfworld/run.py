@@ -28,6 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from commands import finished, hgpo
 
+from hgpo.models.folder import model_settings
+from hgpo.runs.folder import EvaluationFolder, RunFolder
+
 SEEDS = "123,456,789"
 CURVE = (
     "iteration", "success", "return", "score", "episode_length", "steps", "inadmissible_share", "malformed_share",
@@ -88,28 +91,28 @@ class Study:
         ]
         code = hgpo(words, folder / "log.txt", attempts=2)
         if not code:
-            result = json.loads((folder / "results.json").read_text())
+            result = RunFolder(folder).results()
             print(
                 f"{name}: {result['ended']} after {result['iterations']} iterations, "
                 f"{time.monotonic() - start:.0f} s",
                 flush=True,
             )
         if self.args.lean and finished(folder):
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+            shutil.rmtree(RunFolder(folder).checkpoint_parent, ignore_errors=True)
         return code
 
     def evaluate(self, name: str) -> int:
         """Evaluate a warm start, or the last policy of a run that has ended, on all panels."""
         folder = self.out / name
         is_run = (folder / "log.txt").is_file()
-        ended = (folder / "results.json").is_file() if self.args.any else finished(folder)
+        ended = RunFolder(folder).results() is not None if self.args.any else finished(folder)
         if is_run and not ended:
             return 0
         failed = 0
         for warmth in self.args.temperatures.split(","):
             logs = self.out / "evaluations" / name / warmth
             for split in self.args.splits.split(","):
-                if (logs / f"result_{split}.json").is_file():
+                if EvaluationFolder(logs).result_file(split).is_file():
                     continue
                 words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--temperature", warmth]
                 words += ["--logs", str(logs), f"env.data={self.args.data}"]
@@ -149,32 +152,33 @@ def carry_out(study: Study) -> int:
 def collect(out: Path) -> None:
     """Gather what all runs left into one JSON file without weights or texts."""
     found: list[dict[str, Any]] = []
-    for path in sorted(out.glob("k*-seed*/config.json")):
-        stored, name = json.loads(path.read_text()), path.parent.name
+    for path in sorted(out.glob("k*-seed*")):
+        run, name = RunFolder(path), path.name
+        if not run.exists():
+            continue
+        stored = run.description()
         history, estimator, seed = name.split("-")
-        metrics = path.parent / "metrics.jsonl"
-        lines = metrics.read_text().splitlines() if metrics.is_file() else []
-        results = path.parent / "results.json"
+        results = run.results()
         found.append(
             {
                 "run": name,
                 "estimator": estimator,
                 "history_length": int(history[1:]),
                 "seed": int(seed[4:]),
-                "ended": json.loads(results.read_text())["ended"] if results.is_file() else "unfinished",
-                "config": without_paths(stored["config"]),
-                "panels": stored["panels"],
-                "curve": [{key: row[key] for key in CURVE if key in row} for row in map(json.loads, lines)],
+                "ended": results["ended"] if results is not None else "unfinished",
+                "config": without_paths(stored.config),
+                "panels": {split: panel.content() for split, panel in stored.panels.items()},
+                "curve": [{key: row[key] for key in CURVE if key in row} for row in run.metrics()],
                 "evaluations": evaluations(out / "evaluations" / name),
             }
         )
     warms = {
         path.name: {
-            "config": without_paths(json.loads((path / "hgpo.json").read_text())["config"]),
+            "config": without_paths(model_settings(path)),
             "evaluations": evaluations(out / "evaluations" / path.name),
         }
         for path in sorted(out.glob("warm-k*"))
-        if (path / "hgpo.json").is_file()
+        if model_settings(path) is not None
     }
     (out / "results.json").write_text(json.dumps({"warm": warms, "runs": found}, indent=1) + "\n")
     print(f"{len(found)} runs in {out / 'results.json'}")

@@ -19,19 +19,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from commands import SOURCE, finished, hgpo
+from commands import finished, hgpo
+
+from hgpo.runs.folder import RunFolder
 
 
 def one(folder: Path, preset: str, settings: list[str]) -> dict[str, object]:
     """Train one run in a process of its own."""
-    results = folder / "results.json"
     if finished(folder):
-        return json.loads(results.read_text())
+        return RunFolder(folder).results() or {}
     words = ["train", preset, *settings, "threads=1", "--run", str(folder), "--resume"]
     start = time.monotonic()
     if hgpo(words, folder / "log.txt", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"):
         return {}
-    found = json.loads(results.read_text())
+    found = RunFolder(folder).results() or {}
     part = found.get("in-domain", {})
     print(
         f"{folder.name}: {part.get('start', float('nan')):.1%} -> {part.get('last', float('nan')):.1%} "
@@ -66,7 +67,6 @@ def main() -> int:
     with ThreadPoolExecutor(args.processes) as pool:
         found = list(pool.map(lambda job: one(job[0], args.preset, job[1]), jobs))
     good = [str(folder) for (folder, _), result in zip(jobs, found) if result]
-    sys.path.insert(0, str(SOURCE))
     from hgpo.runs.compare import compare, table_text
     from hgpo.runs.curves import write_html, write_png
 

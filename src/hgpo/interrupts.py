@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -36,8 +37,6 @@ def answer_interrupts() -> None:
 
 
 def _leave() -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.write(2, b"hgpo: interrupted\n")
-    except OSError:
-        pass
     os._exit(130)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hgpo.config import (
+    Config,
     as_dict,
     build,
     estimator_settings,
@@ -96,6 +97,7 @@ def test_another_estimator_leaves_the_preset_s_settings_behind() -> None:
         ("histroy_length=3", "history_length"),
         ("estimator=hpgo", "hgpo"),
         ("estimator.lenght_weight_alpha=1", "length_weight_alpha"),
+        ("env.sizes=tiny", "size"),
     ],
 )
 def test_unknown_names_suggest_the_nearest(override: str, message: str) -> None:
@@ -133,3 +135,60 @@ def test_published_names_ask_for_the_published_estimator() -> None:
     assert load("quickstart", ["history_length=4"]).estimator.name == load("quickstart").estimator.name
     with pytest.raises(UnknownName, match="weight_type"):
         load("quickstart", ["estimator=grpo", "weight_type=length"])
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    for words, message in (
+        (["model.heads=3"], "model.hidden=64 and model.heads=3"),
+        (["model.hidden=12"], "even number of units"),
+        (["update.dual_clip=0.5"], "expected 0 (off) or a number above 1"),
+        (["eval.splits=[]"], "eval.every=0"),
+        (["device=GPU 1"], "expected auto, cpu, cuda or cuda:N"),
+    ):
+        with pytest.raises(BadSetting) as error:
+            load("quickstart", words)
+        assert message in str(error.value)
+    assert load("quickstart", ["eval.splits=[]", "eval.every=0"]).eval.splits == ()
+    assert load("household-smollm2", ["model.heads=3"]).model.heads == 3  # its model is not the tiny one
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["update.grad_clip=-1", "update.grad_clip=0", "update.lr=nan", "rollout.temperature=-0.1", "update.clip_low=2",
+     "update.betas=0.9,1.0", "update.betas=0.9", "warm.noise=1.5", "update.kl_coef=inf", "model.dtype=float16",
+     "agent.prompt=compct", "env.attempts=0", "seed=-1", "estimator.invalid_penalty=-1", "estimator.gamma=1.5",
+     "env.num_train=many"],
+)  # fmt: skip
+def test_values_out_of_bounds_are_refused_by_name(override: str) -> None:
+    name = override.partition("=")[0]
+    with pytest.raises(BadSetting) as error:
+        load("quickstart", [override])
+    own = name in ("estimator.gamma", "env.num_train")  # said by the estimator's or environment's name for it
+    assert f"{name.partition('.')[2] if own else name}=" in str(error.value)
+    assert "expected" in str(error.value)
+
+
+def test_values_are_written_alike_in_every_section() -> None:
+    config = load(
+        "quickstart",
+        [
+            "env.task_types=pick_heat_then_place_in_recep",
+            "env.max_steps=none",
+            "env.size='small'",
+            "eval.splits=a,b",
+            "update.betas=[0.5,0.6]",
+            "name=3",
+            "estimator.pool_actions=no",
+        ],
+    )
+    assert config.env.settings["task_types"] == ["pick_heat_then_place_in_recep"]
+    assert build(as_dict(config)) == config
+    assert config.env.settings["max_steps"] is None
+    assert config.env.settings["size"] == "small"
+    assert (config.eval.splits, config.update.betas, config.name) == (("a", "b"), (0.5, 0.6), "3")
+    assert config.estimator.settings == {"pool_actions": False}
+
+
+def test_without_a_preset_everything_is_at_its_default() -> None:
+    assert load() == Config()
+    assert load(None, ["seed=4"]) == Config(seed=4)

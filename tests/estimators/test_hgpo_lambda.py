@@ -16,7 +16,7 @@ from hgpo.estimators.hgpo_lambda import generalised_advantages
 from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth
-from hgpo.lab.worlds import make_world, seed_of
+from hgpo.lab.worlds import generator_for, make_world
 from tests.strategies import Rows, step_rows
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
@@ -145,7 +145,7 @@ def test_depth_zero_and_lambda_zero_are_plain_one_step_state_values(
 def test_many_sweeps_solve_the_bellman_equation_of_the_batch() -> None:
     places = situations(make_world("maze", 3))
     policy = probabilities(first_logits(places))
-    batch = as_batch(places, sample(places, policy, 8, seed_of("bellman")))
+    batch = as_batch(places, sample(places, policy, 8, generator_for("bellman")))
     chosen = {"depth": 0, "lam": 0.0, "sweeps": 600, "shrinkage": "none", **RAW}
     advantages = estimate(batch, "hgpo_lambda", **chosen).advantages
     states = batch.encoded("observation").codes
@@ -190,12 +190,12 @@ def test_with_exact_values_the_bias_is_zero_within_its_interval(name: str, lam: 
     places = situations(make_world(name, 1))
     policy = probabilities(first_logits(places))
     exact = truth(places, policy)
-    rollouts = sample(places, policy, 4000, seed_of("bias", name))
+    rollouts = sample(places, policy, 4000, generator_for("bias", name))
     record = Record.of(as_batch(places, rollouts))
     values = exact.values[rollouts.step, rollouts.situation]
     true = exact.advantages[rollouts.step, rollouts.situation, rollouts.action]
     cells = (rollouts.step * len(places.context) + rollouts.situation) * 4 + rollouts.action
-    signs = seed_of("signs").choice([-1.0, 1.0], size=(20, int(cells.max()) + 1))
+    signs = generator_for("signs").choice([-1.0, 1.0], size=(20, int(cells.max()) + 1))
 
     def scores(baseline: np.ndarray) -> np.ndarray:
         """Mean error in standard errors over rollouts, added up over the cells with random signs, 20 times."""

@@ -13,9 +13,9 @@ from hgpo import StepBatch, estimate, explain
 from hgpo.estimators.explain import Explanation
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.estimators.terms import Score, Sum
-from tests.strategies import ESTIMATOR_SETTINGS, HGPO_SETTINGS, Rows, step_rows, with_ends
+from tests.strategies import HGPO_SETTINGS, Rows, estimator_settings, step_rows, with_ends
 
-common = settings(max_examples=60, deadline=None, derandomize=True)
+common = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def check_sum(one: Sum) -> None:
@@ -66,15 +66,7 @@ def check(rows: Rows, name: str, **chosen: Any) -> Explanation:
 @given(data=st.data())
 def test_terms_add_up_to_the_advantages(name: str, data: st.DataObject) -> None:
     rows = data.draw(with_ends(step_rows()))
-    check(rows, name, **data.draw(ESTIMATOR_SETTINGS[name].strategy))
-
-
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-def test_the_settings_that_are_drawn_are_all_there_are(name: str) -> None:
-    """A new setting of an estimator is drawn by the tests above, or named here with the reason why not."""
-    elsewhere = {"similarity"}  # merges texts before anything is compared: tests/estimators/test_contexts.py
-    drawn = ESTIMATOR_SETTINGS[name].mapping.keys() | ESTIMATOR_SETTINGS[name].optional.keys()
-    assert set(ESTIMATORS[name].settings.__dataclass_fields__) - elsewhere == drawn
+    check(rows, name, **data.draw(estimator_settings(name)))
 
 
 @common

@@ -23,7 +23,7 @@ from hgpo.inspect.rollouts import Iteration, Rollouts
 from hgpo.inspect.step_columns import step_columns
 from hgpo.inspect.terminal import terminal
 from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
-from tests.strategies import ESTIMATOR_SETTINGS, HGPO_SETTINGS, step_rows, with_ends
+from tests.strategies import HGPO_SETTINGS, estimator_settings, step_rows, with_ends
 
 
 class Recorded(Rollouts):
@@ -110,12 +110,12 @@ class Page:
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_the_arithmetic_on_the_page_adds_up(name: str, data: st.DataObject) -> None:
     """For every estimator and its settings: sums equal their totals, and the last total is the advantage."""
     rows = data.draw(with_ends(step_rows()))
-    chosen = data.draw(ESTIMATOR_SETTINGS[name].strategy)
+    chosen = data.draw(estimator_settings(name))
     report = report_of(rows, name, **chosen)
     (chunk,) = unpacked(chunks.pack(report.shown))
     page = Page(chunk)

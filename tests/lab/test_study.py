@@ -15,7 +15,7 @@ from hgpo.lab.accuracy import ErrorSums, measure
 from hgpo.lab.entries import ENTRIES, OURS, Entry, ablations, choose
 from hgpo.lab.learning import learn
 from hgpo.lab.summary import Interval, summarise
-from hgpo.lab.worlds import make_world, seed_of
+from hgpo.lab.worlds import generator_for, make_world
 from hgpo.runs.statistics import t95
 
 FEW = tuple(ENTRIES[label] for label in ("grpo", "gigpo", "hgpo", OURS))
@@ -39,7 +39,7 @@ def small_plan(**changes: object) -> study.StudyPlan:
 
 
 def test_true_advantages_measure_as_perfect_and_noise_as_silence() -> None:
-    rng = seed_of("tally")
+    rng = generator_for("tally")
     perfect, noise, shifted = ErrorSums(), ErrorSums(), ErrorSums()
     cells = np.arange(200)
     true = rng.normal(size=200)

@@ -9,7 +9,7 @@ from hgpo.estimators.returns import discounted_returns
 from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth, visit_chances
-from hgpo.lab.worlds import WORLDS, make_world, seed_of
+from hgpo.lab.worlds import WORLDS, generator_for, make_world
 
 
 @pytest.mark.parametrize("name", sorted(WORLDS))
@@ -23,7 +23,7 @@ def test_every_world_is_sound(name: str) -> None:
     np.testing.assert_allclose((acting * exact.advantages).sum(axis=-1), 0.0, atol=1e-9)
     assert 0.0 < exact.success <= 1.0
     # Every situation of a batch has the observation and the history that the estimators group by.
-    rollouts = sample(places, policy, 4, seed_of("sound", name))
+    rollouts = sample(places, policy, 4, generator_for("sound", name))
     batch = as_batch(places, rollouts)
     assert batch.trajectories.num_trajectories == 4
     contexts = places.contexts[places.context[rollouts.situation]]
@@ -38,7 +38,7 @@ def test_values_are_the_mean_returns_of_rollouts(name: str) -> None:
     places = situations(make_world(name, 2))
     policy = probabilities(first_logits(places))
     exact = truth(places, policy)
-    rollouts = sample(places, policy, 20_000, seed_of("values", name))
+    rollouts = sample(places, policy, 20_000, generator_for("values", name))
     batch = as_batch(places, rollouts)
     returns = discounted_returns(rollouts.reward, batch.trajectories, 0.95)[rollouts.step == 0]
     error = returns.std() / np.sqrt(len(returns))
@@ -54,7 +54,7 @@ def test_the_gradient_is_the_slope_of_the_objective() -> None:
     places = situations(make_world("aliased", 1, gamma=1.0))
     logits = first_logits(places)
     exact = truth(places, probabilities(logits))
-    rng = seed_of("slope")
+    rng = generator_for("slope")
     for _ in range(5):
         direction = rng.normal(size=logits.shape)
         ends = [
@@ -70,7 +70,7 @@ def test_where_the_horizon_only_cuts_values_do_not_depend_on_time() -> None:
     policy = probabilities(first_logits(places))
     exact = truth(places, policy)
     assert (exact.values == exact.values[0]).all()
-    rollouts = sample(places, policy, 200, seed_of("cut"))
+    rollouts = sample(places, policy, 200, generator_for("cut"))
     last = np.append(rollouts.rollout[1:] != rollouts.rollout[:-1], True)
     assert not rollouts.done[~last].any()
     assert (rollouts.done[last] == (rollouts.reward[last] > 0)).all()

@@ -128,6 +128,16 @@ def test_evaluation_plays_with_any_engine(run: Path, tmp_path: Path, one_by_one_
         success("some-model", preset=FETCH, engine="endpoint")
 
 
+def test_programs_are_evaluated_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a model on a server that happens to be called like one of them is not taken for it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    options = {"preset": FETCH, "seeds": (1,), "tasks": 4, "logs": str(tmp_path)}
+    assert evaluate("expert", **options)["success"] == 1.0
+    with serving(fetch_it) as server:
+        assert evaluate("random", engine="endpoint", url=server.url, **options)["success"] == 1.0
+        assert {one["model"] for one in server.seen} == {"random"}
+
+
 def opened(name: str, config: Config, stage: Stage, run: Path, url: str) -> Any:
     path = {"hf": str(run / "model"), "scripted": "expert"}.get(name, "some-model")
     return open_engine(name, Source(config, stage, path, url=url))

@@ -55,7 +55,7 @@ def test_evaluation_may_allow_longer_episodes_than_training(tmp_path: Path) -> N
         found = evaluate(
             "random", seeds=[1], tasks=20, preset="quickstart", overrides=words, logs=str(tmp_path)
         )
-        lines = (tmp_path / "output_seed1.log").read_text().splitlines()
+        lines = Path(found["files"][0]).read_text().splitlines()
         steps = max(int(line.rpartition("steps=")[2]) for line in lines if line.startswith("=="))
         assert steps == found["panel"]["max_steps"]
         return steps

@@ -23,8 +23,9 @@ from hgpo.config import estimator_settings, load, preset_names
 from hgpo.errors import BadSetting, EnvironmentFailed
 from hgpo.play import Job
 from hgpo.verl.hooks import CPU_HOOKS, HOOKS, Hook, check
-from hgpo.verl.overrides import LOSS_MODES, Cluster, overrides
+from hgpo.verl.overrides import Cluster, overrides
 from hgpo.verl.settings import read
+from hgpo.verl.translation import LOSS_MODES
 
 pytestmark = pytest.mark.verl
 verl = pytest.importorskip("verl")

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hgpo.cli import main
-from hgpo.config.load import load
+from hgpo.config import Config, load
 from hgpo.config.stage import open_stage
 from hgpo.errors import BadSetting, UnknownName
 from hgpo.runs.rollout import draw_tasks
 from hgpo.seeds import derive
+from hgpo.settings import settings_of
 from hgpo.verl import versions
 from hgpo.verl.data import train_rows, validation_rows, write_data
 from hgpo.verl.dryrun import dry_config
 from hgpo.verl.minibatch import plan
-from hgpo.verl.overrides import LOSS_MODES, Cluster, loss_mode, split_words
+from hgpo.verl.overrides import Cluster, split_words
 from hgpo.verl.settings import write
+from hgpo.verl.translation import (
+    FATES,
+    LOSS_MODES,
+    MODEL,
+    Refused,
+    Start,
+    Translated,
+    fields,
+    loss_mode,
+    translate,
+    value_of,
+)
 
 pytest.importorskip("pyarrow")
 
@@ -172,6 +187,68 @@ def test_versions_that_do_not_fit_are_named(monkeypatch):
     assert versions.misfit() == ""
     del have["verl"]
     assert "pip install 'hgpo[verl]'" in versions.misfit()
+
+
+def another(name, config):
+    """A value that a setting may have and does not have."""
+    one = settings_of(Config)[name] if "." not in name else None
+    if one is None:
+        section, inner = name.split(".")
+        one = settings_of(settings_of(Config)[section].kind)[inner]
+    value = value_of(config, name)
+    if one.names():
+        return next(choice for choice in one.names() if choice != value)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.25
+    return tuple(item / 2 for item in value) if name == "update.betas" else f"{value}x"
+
+
+def changed(config, name, value):
+    *section, inner = name.split(".")
+    if not section:
+        return replace(config, **{inner: value})
+    return replace(config, **{section[0]: replace(getattr(config, section[0]), **{inner: value})})
+
+
+def test_every_setting_is_translated_ours_without_effect_or_refused():
+    """Fails for a new field of the schema until the table says what becomes of it."""
+    assert sorted(FATES) == sorted(fields())
+
+
+@pytest.mark.parametrize("name", [name for name, fate in FATES.items() if isinstance(fate, Translated)])
+def test_a_translated_setting_changes_what_verl_is_told(name):
+    config = load("alfworld-qwen2.5-coder-1.5b-lora", ["update.warmup=8", "model.lora_alpha=8"])
+    start = Start("model", Path("run"), False)
+    if name == "model.path":
+        assert translate(config, start)[f"{MODEL}.path"] == "model"
+        return
+    other = changed(config, name, "gspo" if name == "update.loss" else another(name, config))
+    if name == "update.micro_tokens":
+        other = changed(config, name, 10**6)
+    assert translate(other, start) != translate(config, start)
+
+
+@pytest.mark.parametrize("name", [name for name, fate in FATES.items() if isinstance(fate, Refused)])
+def test_a_refused_setting_is_an_error_that_says_so(name):
+    config = load("quickstart")
+    with pytest.raises(BadSetting, match=rf"{name}='.*' cannot be had under verl: "):
+        translate(changed(config, name, another(name, config)), Start("model", Path("run"), False))
+
+
+@pytest.mark.parametrize("name", [name for name, fate in FATES.items() if not isinstance(fate, Refused)])
+def test_every_other_setting_reaches_our_code_inside_verl(name):
+    if name in ("env.settings", "estimator.settings"):
+        return
+    config = load(None, ["model=folder"])
+    value = ("x",) if name == "eval.splits" else another(name, config)
+    if name == "device":
+        value = "cuda:1"
+    words = write(changed(config, name, value))
+    assert any(word.startswith(f"+hgpo.{name}=") for word in words)
 
 
 def test_every_policy_loss_has_verls_name_or_is_refused():

@@ -53,8 +53,7 @@ def sentence(error: BaseException) -> str:
             return str(MissingExtra(package, EXTRAS[package], "This"))
         return f"A package could not be imported: {error}. Install it, or repair its installation."
     if is_full(error):
-        place = getattr(error, "filename", None)
-        return f"There is no space left{f' for {place}' if place else ''} ({error}). Free some and run the command again."
+        return f"There is no space left on the disk: {error}. Free some and run the command again."
     if _is_memory(error):
         return (
             f"There is not enough memory for this{f' ({error})' if str(error) else ''}. Give it less at once."

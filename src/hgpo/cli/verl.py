@@ -135,7 +135,8 @@ def _launch(args: argparse.Namespace) -> int:
     from ..config import load
     from ..errors import BadSetting
     from ..runs.folder import RunFolder
-    from ..verl.launch import launch, planned_data, require_extra, resumed, run_words, show
+    from ..verl.data import planned_data
+    from ..verl.launch import launch, require_extra, resumed, run_words, show
     from ..verl.overrides import Cluster
 
     preset, ours, theirs = _words(args)
@@ -170,7 +171,7 @@ def _launch(args: argparse.Namespace) -> int:
         return 0
     require_extra()
     model = launch(config, run, cluster, theirs, resume=args.resume)
-    print(f"model in {model}; evaluate it with: hgpo eval {run.path}")
+    print(f"evaluate {model} with: hgpo eval {run.path}")
     return 0
 
 

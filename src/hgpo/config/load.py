@@ -44,7 +44,9 @@ def apply(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
         one = find_setting(place(key), tree)
         if one is None and place(key)[0] not in OPEN:
             raise unknown(key)
-        put(given, place(key), parse_value(text) if one is None else one.parse(text))
+        value = parse_value(text) if one is None else one.parse(text)
+        # Settings of an environment are plain JSON values, as a preset gives them.
+        put(given, place(key), list(value) if place(key)[0] == "env" and isinstance(value, tuple) else value)
     return overlay(tree, given)
 
 
@@ -107,6 +109,11 @@ def _section(key: str, kind: Any, given: Mapping[str, Any], tree: Mapping[str, A
         name = chosen(tree, key)
         own = settings_of(ESTIMATORS[name].settings)
         values["settings"] = check_all(own, values.get("settings", {}), f"estimator {name!r}")
+    elif key == "env":
+        # Checked, but kept as they are given: plain JSON values.
+        takes = settings_of_env(chosen(tree, key))
+        if takes is not None:
+            check_all(takes, values.get("settings", {}), f"the environment {chosen(tree, key)!r}")
     return kind(**values)
 
 

@@ -23,6 +23,16 @@ def segment_sums(labels: IntArray, values: FloatArray, count: int) -> FloatArray
     return sums.astype(np.float64, copy=False)
 
 
+def group_means(labels: IntArray, values: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Mean of `values` [n] over each group of labels [n] with `sizes` [groups], as in `Groups`. Float64 [groups]."""
+    pivot = np.zeros(len(sizes))
+    pivot[labels] = values
+    means: FloatArray = pivot + segment_sums(labels, values - pivot[labels], len(sizes)) / np.maximum(
+        sizes, 1
+    )
+    return means
+
+
 @dataclass(frozen=True)
 class Groups:
     """Groups of n values by integer labels. Make one with `Groups.of`."""

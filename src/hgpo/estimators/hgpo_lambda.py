@@ -40,7 +40,15 @@ from .groups import dense
 from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
-from .shrinkage import Nested, Partition, level_weights, means_of_others, nested_means, partitions
+from .shrinkage import (
+    Nested,
+    Partition,
+    level_weights,
+    means_of_others,
+    nested_means,
+    nested_value,
+    partitions,
+)
 from .terms import Following, Part, Result, Score, Sum, Term, plain_sum
 
 
@@ -161,14 +169,13 @@ def fit(
 ) -> tuple[Nested, FloatArray]:
     """Values of all contexts, and the lambda-returns [steps] they were fitted to."""
     targets = returns
-    values = nested_means(parts, weights, targets, targets)
+    by_step = [weight[part.labels] for part, weight in zip(parts, weights)]
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
     sweeps = s.sweeps if s.lam < 1.0 or cut.any() else 0
     for _ in range(sweeps):
-        value = values.result
+        value = nested_value(parts, by_step, targets)
         targets = value + generalised_advantages(rewards, value, trajectories, cut, s.gamma, s.lam)
-        values = nested_means(parts, weights, targets, targets)
-    return values, targets
+    return nested_means(parts, weights, targets, targets), targets
 
 
 def generalised_advantages(

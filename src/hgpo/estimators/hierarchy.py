@@ -43,8 +43,7 @@ def split(labels: IntArray, codes: IntArray) -> IntArray:
     inner = dense(dense(labels[shared]) * (int(codes.max(initial=0)) + 1) + codes[shared])
     new[shared] = inner
     count = int(inner.max(initial=-1)) + 1
-    alone = np.ones(len(labels), dtype=bool)
-    alone[shared] = False
-    num_alone = len(labels) - len(shared)
-    new[alone] = count + np.arange(num_alone)
+    single = np.ones(len(labels), dtype=bool)
+    single[shared] = False
+    new[single] = count + np.arange(len(labels) - len(shared))
     return new

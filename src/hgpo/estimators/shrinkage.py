@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
-from .groups import Groups, dense, mean_of_others, segment_sums
+from .groups import Groups, dense, group_means, mean_of_others, segment_sums
 from .hierarchy import split
 
 TINY = 1e-300
@@ -65,6 +65,10 @@ class Partition:
         sizes = np.bincount(labels).astype(np.float64)
         trajectories = np.bincount(group_of_visit, minlength=len(sizes)).astype(np.float64)
         return cls(labels, sizes, visits, group_of_visit, trajectories)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Mean of `values` [n] over the group of each step. Float64 [n]."""
+        return group_means(self.labels, values, self.sizes)[self.labels]
 
     def pairs(self, values: FloatArray) -> Pairs:
         """Pairs of steps of different trajectories in each group, for `values` [n].
@@ -173,8 +177,16 @@ def nested_means(
     parts: list[Partition], weights: list[FloatArray], values: FloatArray, start: FloatArray
 ) -> Nested:
     """Means of `values` [steps] over the groups of every level, each shrunk toward the one above."""
-    means = [Groups.of(part.labels, values).means[part.labels] for part in parts]
+    means = [part.means(values) for part in parts]
     return Nested.of(start, means, [weight[part.labels] for part, weight in zip(parts, weights)])
+
+
+def nested_value(parts: list[Partition], by_step: list[FloatArray], values: FloatArray) -> FloatArray:
+    """The result of `nested_means` and nothing else, with weights by step [steps], from `values` [steps] downward."""
+    estimate = values
+    for part, weight in zip(parts, by_step):
+        estimate = weight * part.means(values) + (1.0 - weight) * estimate
+    return estimate
 
 
 def means_of_others(

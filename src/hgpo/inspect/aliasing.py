@@ -127,6 +127,6 @@ def _arrivals(analysis: Analysis, labels: IntArray) -> IntArray:
     """The state before and the action that led here; one code for all first steps."""
     actions = _codes(analysis, "action") if "action" in analysis.batch else np.zeros_like(labels)
     pair = labels * (int(actions.max()) + 2) + actions + 1
-    came = np.concatenate(([0], pair[:-1] + 1))
-    came[analysis.trajectories.step == 0] = 0
-    return dense(came)
+    arrivals = np.concatenate(([0], pair[:-1] + 1))
+    arrivals[analysis.trajectories.step == 0] = 0
+    return dense(arrivals)

@@ -66,13 +66,13 @@ def _status(bad: bool) -> Literal["look", "fine"]:
 
 def _peers(summary: Mapping[str, float], levels: list[dict[str, Any]]) -> Finding:
     listed = ", ".join(f"{percent(level['peers_share'])} at level {level['level']}" for level in levels)
-    alone = 1.0 - summary["peers_share"]
-    bad = alone > 0.35
+    single = 1.0 - summary["peers_share"]
+    bad = single > 0.35
     return Finding(
         "peers",
-        alone,
+        single,
         f"Steps with at least one peer to be compared with: {listed} (level k shares the state and k steps of "
-        f"history); {percent(alone)} of all steps are alone in their state.",
+        f"history); {percent(single)} of all steps have no peer in their state.",
         "Play more rollouts per task, merge near-equal observations (--similarity 0.9), or give steps without a "
         "group the episode's advantage (fallback=episode)."
         if bad
@@ -125,7 +125,7 @@ def _level_shares(content: Mapping[str, Any]) -> Finding:
         "level_shares",
         share,
         f"Where the advantage of {name} comes from: {listed}.",
-        f"Nearly all of it is {largest}: the other terms could be left out, or need larger groups to speak."
+        f"Nearly all of it is {largest}: the other terms could be left out, or need larger groups to matter."
         if bad
         else "Several terms take part; length_weight_alpha shifts the balance between levels.",
         _status(bad),
@@ -146,7 +146,7 @@ def _disagreement(content: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "sign_disagreement",
         worst["sign_disagreement"],
-        f"Of the steps where both have something to say, estimators disagree on the sign: {listed}.",
+        f"Of the steps where both are not zero, estimators disagree on the sign: {listed}.",
         "Open the steps listed under disagreements: those actions are pushed up by one estimator and down by the other."
         if bad
         else "The estimators push nearly all actions in the same direction.",
@@ -227,7 +227,7 @@ def _loops(summary: Mapping[str, float]) -> Finding:
         f"{percent(summary['loop_dominated_share'])} of the steps are in a state group where one trajectory's own "
         f"returns to the state are the majority, and {percent(summary['loop_alone_share'])} have no peer but "
         f"themselves; {percent(summary['revisit_share'])} of all steps revisit a state.",
-        "Do not let a loop be its own yardstick: --peers other_trajectory, --baseline leave_one_out."
+        "Do not compare a loop with itself: --peers other_trajectory, --baseline leave_one_out."
         if bad
         else "Loops do not dominate the groups.",
         _status(bad),
@@ -258,10 +258,10 @@ def _tiny(levels: list[dict[str, Any]]) -> Finding:
         "tiny_spread",
         number,
         f"At level {worst['level']}, {percent(number)} of the steps with signal are in groups whose returns differ by "
-        f"less than a twentieth of the usual deviation, yet dividing by it makes them as loud as the others.",
+        f"less than a twentieth of the usual deviation, yet after division by it they count as much as the others.",
         "Set a floor in reward units (--std-floor 0.5), or do not divide (--mode mean_norm)."
         if bad
-        else "Division by the group's deviation blows up no small differences.",
+        else "No small differences are blown up by dividing by a group's deviation.",
         _status(bad),
     )
 
@@ -271,8 +271,8 @@ def _single(summary: Mapping[str, float]) -> Finding:
     return Finding(
         "single_rollouts",
         number,
-        f"{percent(number)} of the task groups have a single rollout, which has nobody to be compared with.",
-        "Check that the task column names what rollouts have in common, and play several rollouts per task.",
+        f"{percent(number)} of the task groups have a single rollout, which has nothing to be compared with.",
+        "Check that the task column is the same for all rollouts of a task, and play several rollouts per task.",
         "look",
     )
 
@@ -302,7 +302,7 @@ def _penalty(content: Mapping[str, Any]) -> Iterator[Finding]:
         "penalty",
         shares[name],
         f"How much of the advantages the penalty for invalid actions makes, rather than success: {listed}.",
-        "It drowns what success has to say: set it to 0 (invalid_penalty=0), count malformed replies only "
+        "It outweighs success: set it to 0 (invalid_penalty=0), count malformed replies only "
         "(agent.inadmissible_is_invalid=false), or put a floor under the deviation (std_floor=1.0)."
         if bad
         else "Success decides; no change needed.",

@@ -72,7 +72,7 @@ def _level(counts: Counts, number: int) -> dict[str, Any]:
         "other_trajectory_share": counts.number(*key, "with_other_trajectory") / all_steps
         if all_steps
         else 0.0,
-        "singleton_share": counts.ratio((*key, "alone"), steps),
+        "singleton_share": counts.ratio((*key, "singletons"), steps),
         "constant_share": counts.ratio((*key, "constant"), (*key, "shared")),
         "signal_share": counts.ratio((*key, "used"), steps),
         "tiny_share": counts.ratio((*key, "tiny"), (*key, "used")),
@@ -114,7 +114,7 @@ def estimators(counts: Counts) -> dict[str, dict[str, Any]]:
             "penalty_share": counts.ratio((*key, "penalty"), (*key, "abs")),
             "zero_share": counts.number(*key, "zero") / steps,
             "positive_share": counts.number(*key, "positive") / steps,
-            "silent_task_share": counts.ratio((*key, "tasks_silent"), ("tasks",)),
+            "silent_task_share": counts.ratio((*key, "tasks_without_signal"), ("tasks",)),
             "terms": {
                 term: {
                     "advantage_share": counts.number(*key, "term", term, "contribution") / total

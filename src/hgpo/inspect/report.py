@@ -160,7 +160,7 @@ def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _disagreements(analysis: Analysis) -> list[dict[str, Any]]:
-    """The steps on which two estimators disagree most: opposite signs, both loud."""
+    """The steps on which two estimators disagree most: opposite signs, both large."""
     entries = []
     for one, other in itertools.combinations(analysis.estimates, 2):
         a, b = analysis.estimates[one].advantages, analysis.estimates[other].advantages

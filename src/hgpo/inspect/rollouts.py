@@ -68,8 +68,8 @@ class Rollouts:
         columns = known_names(names, self.columns)
         guessed = {theirs: ours for theirs, ours in columns.items() if theirs not in self.columns}
         if guessed:
-            said = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
-            self._note(f"columns read under our names: {said}")
+            renamed = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
+            self._note(f"columns read under our names: {renamed}")
         # A column of the file that has the name of a mapped one would be overwritten; keep it under another.
         for shadowed in (set(columns.values()) & set(names)) - columns.keys():
             columns[shadowed] = f"original_{shadowed}"
@@ -119,7 +119,9 @@ def open_rollouts(path: str | Path, columns: Mapping[str, str] | None = None) ->
 
 def _files(folder: Path) -> list[Path]:
     files = [file for file in folder.iterdir() if file.is_file() and file.name.lower().endswith(ENDINGS)]
-    files = [file for file in files if not file.name.startswith(".") and file.name != "metrics.jsonl"]
+    files = [
+        file for file in files if not file.name.startswith(".") and file != RunFolder(folder).metrics_file
+    ]
     return sorted(
         files, key=lambda file: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", file.name)]
     )

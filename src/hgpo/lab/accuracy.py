@@ -31,7 +31,7 @@ from .entries import Entry
 from .sampling import SampledSteps, as_batch, sample
 from .situations import Situations, first_logits, probabilities, situations
 from .truth import Truth, truth
-from .worlds import SmallWorld, seed_of
+from .worlds import SmallWorld, generator_for
 
 Measures = dict[str, float]
 NOTHING = 1e-12
@@ -125,7 +125,7 @@ def measure(world: SmallWorld, entries: list[Entry], num_batches: int) -> Measur
     policy = probabilities(first_logits(places))
     exact = truth(places, policy)
     size = world.knobs.group_size
-    played = sample(places, policy, size * num_batches, seed_of("batches", world.name, world.seed))
+    played = sample(places, policy, size * num_batches, generator_for("batches", world.name, world.seed))
     settings = {
         entry.label: build(ESTIMATORS[entry.estimator].settings, entry.settings, entry.label)
         for entry in entries

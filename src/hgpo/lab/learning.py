@@ -21,7 +21,7 @@ from .entries import Entry
 from .sampling import as_batch, sample
 from .situations import Situations, first_logits, probabilities, situations
 from .truth import visit_chances
-from .worlds import SmallWorld, seed_of
+from .worlds import SmallWorld, generator_for
 
 PolicyName = Literal["table", "network"]
 STEP = 0.4
@@ -61,7 +61,7 @@ class LogitNetwork:
     """tanh layer over one-hot elements of the context, then logits; weights moved by Adam."""
 
     def __init__(self, places: Situations) -> None:
-        rng = seed_of("network", places.world.name, places.world.seed)
+        rng = generator_for("network", places.world.name, places.world.seed)
         shape = places.contexts.shape
         span = int(places.contexts.max()) + 2
         self.inputs = np.zeros((shape[0], shape[1] * span + 1))
@@ -115,7 +115,7 @@ def learn(world: SmallWorld, entry: Entry, kind: PolicyName, updates: int) -> Le
     policy: LogitPolicy = POLICIES[kind](places)
     estimator = ESTIMATORS[entry.estimator]
     settings = build(estimator.settings, entry.settings, entry.label)
-    rng = seed_of("learning", world.name, world.seed)
+    rng = generator_for("learning", world.name, world.seed)
     curve = np.empty(updates + 1)
     for number in range(updates + 1):
         chances = probabilities(policy.logits())

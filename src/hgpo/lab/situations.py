@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..steps.columns import BoolArray, FloatArray, IntArray
-from .worlds import SmallWorld, seed_of
+from .worlds import SmallWorld, generator_for
 
 Context = tuple[int, ...]
 NONE = -1
@@ -88,7 +88,7 @@ def situations(world: SmallWorld) -> Situations:
 def first_logits(places: Situations) -> FloatArray:
     """Logits of the policy to be measured: by observation, plus noise for each context. Float [C, A]."""
     world = places.world
-    rng = seed_of("policy", world.name, world.seed)
+    rng = generator_for("policy", world.name, world.seed)
     by_context = np.zeros((places.num_contexts, world.preferences.shape[1]))
     # States that look alike share their logits: the first state with an observation speaks for it.
     states = [int(np.flatnonzero(world.observations == seen)[0]) for seen in places.contexts[:, -1]]

@@ -84,7 +84,7 @@ class SmallWorld:
         return int(self.observations.max()) + 1
 
 
-def seed_of(*parts: int | str) -> np.random.Generator:
+def generator_for(*parts: int | str) -> np.random.Generator:
     """A random generator decided by the given names and numbers alone."""
     numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in parts]
     return np.random.default_rng(np.random.SeedSequence(numbers))
@@ -95,7 +95,7 @@ def make_world(name: str, seed: int, **changes: object) -> SmallWorld:
     if name not in WORLDS:
         raise UnknownName("world", name, WORLDS)
     knobs = replace(WORLDS[name].knobs, **changes)  # type: ignore[arg-type]
-    rng = seed_of("world", name, seed)
+    rng = generator_for("world", name, seed)
     next_states = _chain(rng, knobs) if knobs.chain else _graph(rng, knobs)
     stuck = rng.random(next_states.shape) < knobs.stuck
     # The first action of a random world walks around its ring: the goal can always be reached.
@@ -162,7 +162,7 @@ def _outcomes(
     count, actions = next_states.shape
     options = [(next_states, np.full((count, actions), 1.0 - knobs.slip))]
     if knobs.slip:
-        rng = seed_of("slips", name, seed)
+        rng = generator_for("slips", name, seed)
         for _ in range(2):
             elsewhere = rng.integers(0, knobs.states - int(not knobs.shortcuts), (count, actions))
             options.append((elsewhere, np.full((count, actions), knobs.slip / 2)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 import time
@@ -21,6 +20,9 @@ LONGEST_WAIT = 60.0
 """Seconds to wait at most before the next try, whatever a server asks for."""
 BUSY = (408, 425, 429)
 """Refusals that are worth another try; so is every 5xx."""
+
+UNFIT = (400, 413, 422)
+"""Refusals of this one request (a prompt that is too long), which say nothing about the next."""
 
 
 class EndpointEngine:
@@ -58,7 +60,9 @@ class EndpointEngine:
         self.max_new_tokens = max_new_tokens
         key = (key if key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
         if not (key.isascii() and key.isprintable()):
-            raise BadSetting("The key in $OPENAI_API_KEY holds characters that a key cannot have; copy it again.")
+            raise BadSetting(
+                "The key in $OPENAI_API_KEY holds characters that a key cannot have; copy it again."
+            )
         self.timeout, self.attempts, self.patience = timeout, attempts, patience
         self.concurrency = concurrency
         self.executor = ThreadPoolExecutor(concurrency, "hgpo-endpoint")
@@ -97,7 +101,8 @@ class EndpointEngine:
         """
         if self._failed_in_row >= self.concurrency:
             raise EndpointFailed(
-                f"The server at {self.url} did not answer {self._failed_in_row} requests in a row; it is not asked again."
+                f"The server at {self.url} left {self._failed_in_row} requests in a row without an answer and is not "
+                "asked again."
             )
         body = {
             "model": well_formed(self.model),
@@ -108,7 +113,7 @@ class EndpointEngine:
             "seed": request.seed % 2**31,
         }
         end = time.monotonic() + self.patience
-        error, wait = "", 0.0
+        error, wait, about_the_request = "", 0.0, False
         for attempt in range(self.attempts):
             left = end - time.monotonic()
             if attempt and (wait >= left or self._closing.wait(wait)):
@@ -118,7 +123,7 @@ class EndpointEngine:
                 answer = self.caller.post(body, min(self.timeout, max(left, 0.0)))
             except (OSError, HTTPException, ValueError) as problem:
                 said = "no answer in time" if isinstance(problem, TimeoutError) else str(problem)
-                error = f"{type(problem).__name__}: {said}"
+                error = f"{type(problem).__name__}: {' '.join(said.split())}"
                 continue
             if answer.status == 200:
                 try:
@@ -135,11 +140,13 @@ class EndpointEngine:
                     "go there too: give that address with --url if you trust it"
                 )
                 break
+            about_the_request = answer.status in UNFIT
             if answer.status < 500 and answer.status not in BUSY:
                 break
             if answer.retry_after is not None:
                 wait = min(answer.retry_after, LONGEST_WAIT)
-        self._failed_in_row += 1
+        if not about_the_request:
+            self._failed_in_row += 1
         raise EndpointFailed(
             f"The server at {self.url} did not answer for model {self.model!r} ({self.caller.masked(error)}). "
             "Check the address, the model's name and $OPENAI_API_KEY."
@@ -162,7 +169,9 @@ def read_reply(answer: Answer) -> tuple[Reply, Counters]:
         raise ValueError(f"the answer has no choices[0].message.content: {answer.text(200)}")
     text = _text(message["content"])
     usage = content.get("usage")
-    tokens = Counters(prompt_tokens=_count(usage, "prompt_tokens"), new_tokens=_count(usage, "completion_tokens"))
+    tokens = Counters(
+        prompt_tokens=_count(usage, "prompt_tokens"), new_tokens=_count(usage, "completion_tokens")
+    )
     return Reply(well_formed(text), truncated=choice.get("finish_reason") == "length"), tokens
 
 

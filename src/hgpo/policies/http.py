@@ -208,7 +208,7 @@ class _Http(urllib.request.HTTPHandler):
         self.make = functools.partial(_PlainConnection, _Limits(caller, time.monotonic() + seconds))
 
     def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(self.make, request)  # type: ignore[arg-type]
+        return self.do_open(self.make, request)
 
 
 class _Https(urllib.request.HTTPSHandler):
@@ -217,7 +217,7 @@ class _Https(urllib.request.HTTPSHandler):
         self.make = functools.partial(_SafeConnection, _Limits(caller, time.monotonic() + seconds))
 
     def https_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(self.make, request)  # type: ignore[arg-type]
+        return self.do_open(self.make, request)
 
 
 @dataclass(frozen=True)
@@ -228,23 +228,29 @@ class _Limits:
 
 
 class _PlainConnection(HTTPConnection):
+    """Waits no longer than its limits allow, once it is connected."""
+
     def __init__(self, limits: _Limits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.limits = limits
+        self.sock: Any = None
 
     def connect(self) -> None:
         super().connect()
-        self.sock: Any = _Timed(self.sock, self.limits)
+        self.sock = _Timed(self.sock, self.limits)
 
 
 class _SafeConnection(HTTPSConnection):
+    """The same, encrypted."""
+
     def __init__(self, limits: _Limits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.limits = limits
+        self.sock: Any = None
 
     def connect(self) -> None:
         super().connect()
-        self.sock: Any = _Timed(self.sock, self.limits)
+        self.sock = _Timed(self.sock, self.limits)
 
 
 class _Timed:
@@ -252,6 +258,7 @@ class _Timed:
 
     def __init__(self, inner: socket.socket, limits: _Limits) -> None:
         self.inner, self.limits = inner, limits
+        self.read = False
         limits.caller._register(inner)
 
     def sendall(self, data: Any) -> None:
@@ -259,6 +266,7 @@ class _Timed:
         self.inner.sendall(data)
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        self.read = True
         return io.BufferedReader(_Reader(self))
 
     def receive(self, buffer: Any) -> int:
@@ -272,8 +280,9 @@ class _Timed:
         self.inner.settimeout(left)
 
     def close(self) -> None:
-        # The answer is read after its connection is closed; the socket goes with the answer's reader.
-        pass
+        # An answer is read after its connection is closed: the socket then goes with the answer's reader.
+        if not self.read:
+            self.end()
 
     def end(self) -> None:
         self.limits.caller._forget(self.inner)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..config.load import apply, as_dict, build, load
 from ..config.schema import Config
 from ..config.stage import open_stage
-from ..errors import BadFile, BadSetting
+from ..errors import BadFile, BadSetting, NotWritten
+from ..files import check_folder
 from ..models.folder import model_settings
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
+from ..policies.http import masked
 from ..policies.scripted import SCRIPTED
 from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
@@ -53,7 +57,9 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
         stored = run.description().config if preset is None else None
     else:
         model, stored = path, model_settings(folder)
-        if stored is None and folder.exists() and not (folder / "config.json").is_file():
+        if stored is None and run.exists() and run.description().config:
+            raise BadFile(f"{path} has no checkpoint yet; let it train a little, then evaluate.")
+        if stored is None and folder.exists() and not run.exists():
             raise BadFile(f"{path} is neither a run (no checkpoints/) nor a model (no config.json).")
     if preset is not None:
         return Target(name, model, load(preset, overrides))
@@ -95,21 +101,23 @@ def evaluate(
     """
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
-    check_engine(engine)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
         target = find_target(path, preset, overrides, checkpoint)
+        if target.model in SCRIPTED and not Path(target.model).exists():
+            engine = "scripted"
+    entry = check_engine(engine)
     config = target.config
-    if config.threads:
+    if config.threads and "torch" in entry.packages:
         import torch
 
         torch.set_num_threads(config.threads)
+    place = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
+    check_folder(place.path)
     stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
-    if target.model in SCRIPTED and not Path(target.model).exists():
-        engine = "scripted"
     try:
         with out_of_memory_explained():
             source = Source(config, stage, target.model, url=url, seed=seeds[0])
@@ -126,10 +134,33 @@ def evaluate(
         "config": as_dict(config),
         **provenance(),
     }
-    folder = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
-    write_logs(result, folder, extra)
-    return {
+    if engine == "endpoint":
+        extra["server"] = masked(url)
+    identity = [*_weights(target.model), engine, extra.get("server"), panel.digest, list(seeds), temperature]
+    folder = replace(place, evaluation=_digest([*identity, as_dict(config)]))
+    found = {
         **result.summary(),
         **{k: v for k, v in extra.items() if k != "config"},
+        "evaluation": folder.evaluation,
         "logs": str(folder.path),
     }
+    try:
+        written = write_logs(result, folder, extra)
+    except (OSError, BadFile) as error:
+        reason = f"The evaluation was made, but its files could not be written to {folder.path}: {error}"
+        raise NotWritten(reason, {**found, "logs": "", "files": []}) from error
+    return {**found, "files": [str(path) for path in written]}
+
+
+def _weights(model: str) -> list[Any]:
+    """What tells the weights of a model from those that a folder of this name held before."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return [model]
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return [str(folder.resolve()), stamps]
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:8]

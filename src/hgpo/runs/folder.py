@@ -180,8 +180,8 @@ class RunFolder:
         given = experiment_name(config)
         if given != safe_name(given):
             raise BadSetting(
-                f"name={given!r} cannot name a folder; expected letters, digits and . _ - + @ = (at most 120, no dot at "
-                "the start). Choose another name, or the folder itself with --run."
+                f"name={given!r} cannot name a folder; expected letters, digits and . _ - + @ = (at most 120, no dot "
+                "at the start). Choose another name, or the folder itself with --run."
             )
         # A preset may be the path of a .toml file.
         return cls(base / safe_name(Path(preset).name) / f"{given}_seed{config.seed}")
@@ -551,21 +551,24 @@ class EvaluationFolder:
     def write_log(self, seed: int, lines: Sequence[str]) -> Path:
         """Write `output_seed{seed}.log`, every episode in words."""
         self.path.mkdir(parents=True, exist_ok=True)
-        path = self._place(f"output_seed{seed}", ".log")
+        path = self._place(self.path / f"output_seed{seed}.log")
         write_text(path, "\n".join([f"evaluation {self.evaluation}", *lines]) + "\n")
         return path
 
     def write_result(self, split: str, content: Mapping[str, Any]) -> Path:
         """Write `result_{split}.json`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        path = self._place(f"result_{safe_name(split)}", ".json")
+        path = self._place(self.result_file(split))
         _write_json(path, {**content, "evaluation": self.evaluation})
         return path
 
-    def _place(self, stem: str, ending: str) -> Path:
+    def result_file(self, split: str) -> Path:
+        """`result_{split}.json`, the name of the first result for a split."""
+        return self.path / f"result_{safe_name(split)}.json"
+
+    def _place(self, path: Path) -> Path:
         """The plain name, unless the file of another evaluation (or of somebody else) has it."""
-        path = self.path / f"{stem}{ending}"
-        return path if self._ours(path) else self.path / f"{stem}_{self.evaluation}{ending}"
+        return path if self._ours(path) else path.with_name(f"{path.stem}_{self.evaluation}{path.suffix}")
 
     def _ours(self, path: Path) -> bool:
         if not os.path.lexists(path):

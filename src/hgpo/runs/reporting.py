@@ -31,7 +31,7 @@ def finish(
     rows = run.metrics()
     for split, panel in panels.items():
         key = success_key(split)
-        values = [row[key] for row in rows if key in row]
+        values = [row[key] for row in rows if row.get(key) is not None]
         if not values:
             continue
         gain = 100 * (values[-1] - values[0])

@@ -6,7 +6,7 @@ tasks in the same iterations as `hgpo train` with the same settings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,23 +74,29 @@ def _row(
     }
 
 
+def planned_data(config: Config, folder: Path) -> Dataset:
+    """The files that `write_data` will write, without writing them; the counts are 0."""
+    files = tuple(folder / f"validation-{split.replace('/', '.')}.parquet" for split in config.eval.splits)
+    return Dataset(folder / "train.parquet", files, 0, 0)
+
+
 def write_data(config: Config, folder: Path) -> Dataset:
     """Write `train.parquet` and one `validation-SPLIT.parquet` per evaluated split into `folder`."""
     check_folder(folder)
-    stage = open_stage(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    train = train_rows(config, stage)
-    _write(train, folder / "train.parquet")
     if not config.eval.splits:
         raise BadSetting("eval.splits is empty; verl needs a validation file: name at least one split.")
-    files, count = [], 0
-    for split in config.eval.splits:
+    stage = open_stage(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    planned = planned_data(config, folder)
+    train = train_rows(config, stage)
+    _write(train, planned.train)
+    count = 0
+    for split, path in zip(config.eval.splits, planned.validation):
         rows = validation_rows(config, stage, split)
-        files.append(folder / f"validation-{split.replace('/', '.')}.parquet")
-        _write(rows, files[-1])
+        _write(rows, path)
         count += len(rows)
     stage.close()
-    return Dataset(folder / "train.parquet", tuple(files), len(train), count)
+    return replace(planned, rows=len(train), validation_rows=count)
 
 
 def _write(rows: list[dict[str, Any]], path: Path) -> None:

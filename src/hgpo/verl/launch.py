@@ -41,12 +41,6 @@ def show(words: Sequence[str]) -> str:
     return " \\\n  ".join([f"python -m {ENTRY}", *map(shlex.quote, words)])
 
 
-def planned_data(config: Config, folder: Path) -> Dataset:
-    """The files `write_data` will write, without writing them."""
-    files = tuple(folder / f"validation-{split.replace('/', '.')}.parquet" for split in config.eval.splits)
-    return Dataset(folder / "train.parquet", files, 0, 0)
-
-
 def start_model(config: Config, run: RunFolder) -> str:
     """What verl loads: the preset's model, or the policy that the run makes and warm-starts first."""
     from ..runs.start import makes_start

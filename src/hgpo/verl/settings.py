@@ -1,6 +1,6 @@
 """Our settings inside verl's config: a section `hgpo` that holds whatever differs from the defaults.
 
-On the command line of verl they read `+hgpo.env.name=household +hgpo.play.history_length=2`; `hgpo verl launch` writes
+On the command line of verl they read `+hgpo.env.name=household +hgpo.agent.history_length=2`; `hgpo verl launch` writes
 them, the agent loops and the trainer read them.
 """
 
@@ -43,10 +43,10 @@ def run_folder(config: Any) -> str:
 
 def write(config: Config) -> list[str]:
     """Overrides that put `config` into verl's config; settings at their default are left out."""
-    found = dict(_differences(as_dict(config), as_dict(Config()), SECTION))
+    changed = dict(_differences(as_dict(config), as_dict(Config()), SECTION))
     # The section must exist even when everything is at its default.
-    found.setdefault(f"{SECTION}.seed", config.seed)
-    return [f"+{key}={quote(value)}" for key, value in sorted(found.items())]
+    changed.setdefault(f"{SECTION}.seed", config.seed)
+    return [f"+{key}={quote(value)}" for key, value in sorted(changed.items())]
 
 
 def _differences(tree: Mapping[str, Any], default: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
@@ -78,6 +78,6 @@ def quote(value: Any) -> str:
         return text
     # `${` would be an interpolation; a backslash keeps it as it is.
     text = text.replace("${", "\\${")
-    text = re.sub(r"(\\*)'", lambda found: found.group(1) * 2 + "\\'", text)
-    text = re.sub(r"(\\+)$", lambda found: found.group(1) * 2, text)
+    text = re.sub(r"(\\*)'", lambda match: match.group(1) * 2 + "\\'", text)
+    text = re.sub(r"(\\+)$", lambda match: match.group(1) * 2, text)
     return f"'{text}'"

@@ -213,7 +213,7 @@ def _content(analysis: Analysis, start: int, stop: int, texts: _Texts, numbers: 
             content[name] = batch.flag(name)[rows].astype(int).tolist()
     shown = {*OWN, *FLAGS}
     content["extras"] = {
-        named(name): _codes(batch.column(name), rows, lambda value: texts.code(_said(value, texts.limit)))
+        named(name): _codes(batch.column(name), rows, lambda value: texts.code(_shown(value, texts.limit)))
         for name in batch.column_names
         if name not in shown
     }
@@ -232,7 +232,7 @@ def _codes(column: Any, rows: IntArray, code: Callable[[Any], int]) -> list[int]
     return [code(value) for value in values.tolist()]
 
 
-def _said(value: Any, limit: int) -> str | None:
+def _shown(value: Any, limit: int) -> str | None:
     """A value of an unknown column as text; long lists of numbers are rounded and cut."""
     if value is None or isinstance(value, str):
         return value

@@ -49,13 +49,14 @@ function sumTable(name, sum, heads, lines) {
 // Comparisons with groups; where nested means are shrunk also w, the part of the group's own mean, and the value as far as each level.
 function comparisonsTable(name, sum, score) {
   const nested = sum.terms.some((term) => term.soFar !== null && term.soFar !== undefined);
-  const heads = ["term", "compared with", score ? score.name : "score", nested ? "level mean" : "baseline", ...(nested ? ["w", "V so far"] : []), "difference", "÷", "value", nested ? "share" : "weight", "adds"];
+  const divided = !nested || sum.terms.some((term) => term.divisor !== 1);
+  const heads = ["term", "compared with", score ? score.name : "score", nested ? "level mean" : "baseline", ...(nested ? ["w", "V so far"] : []), "difference", ...(divided ? ["÷", "value"] : []), nested ? "share" : "weight", "adds"];
   const lines = sum.terms.map((term) => {
     if (term.absent) return element("tr", { class: "unused" }, element("td", {}, term.name), element("td", { colspan: heads.length - 1, class: "words" }, "too early in the trajectory for this level"));
     return element("tr", { class: term.weight === 0 ? "unused" : "", "data-term": term.name }, element("td", {}, term.name), element("td", {}, term.size === 1 ? "itself only" : `${term.size} ${term.members}`),
       element("td", {}, number(term.score)), element("td", {}, number(term.baseline)), ...(nested ? [element("td", {}, number(term.own)), element("td", {}, number(term.soFar))] : []),
-      element("td", {}, number(term.deviation)), element("td", {}, number(term.divisor)),
-      element("td", {}, number(term.value)), element("td", {}, term.weight === 0 && !nested ? reason(term) : number(term.weight)), element("td", {}, number(term.weight * term.value)));
+      element("td", {}, number(term.deviation)), ...(divided ? [element("td", {}, number(term.divisor)), element("td", {}, number(term.value))] : []),
+      element("td", {}, term.weight === 0 && !nested ? reason(term) : number(term.weight)), element("td", {}, number(term.weight * term.value)));
   });
   return sumTable(name, sum, heads, lines);
 }
