@@ -3,21 +3,26 @@
 Nothing is imported before Ctrl-C has an answer, for the imports of some verbs take seconds.
 """
 
+import os
 import sys
 
 
 def main() -> int:
     """Run the command; returns its exit status."""
     try:
-        from .interrupts import answer_interrupts
+        from .interrupts import INTERRUPTED, answer_interrupts, leave
 
         answer_interrupts()
         from .cli import main as command
 
-        return command()
+        status = command()
+        if status == INTERRUPTED:
+            leave()
+        return status
     except KeyboardInterrupt:
         sys.stderr.write("hgpo: interrupted\n")
-        return 130
+        sys.stderr.flush()
+        os._exit(130)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import traceback
 
 from ..errors import HgpoError, MissingExtra
 from ..files import is_full
+from ..interrupts import INTERRUPTED
 
-MISTAKE, BUG, INTERRUPTED, NO_READER = 2, 70, 130, 141
-"""Exit statuses: the user's input, files or machine; an error of this package; Ctrl-C; a pipe that was closed."""
+MISTAKE, BUG, NO_READER = 2, 70, 141
+"""Exit statuses: the user's input, files or machine; an error of this package; a pipe that was closed."""
 
 # Packages that an extra of ours brings, by the name under which they are imported.
 EXTRAS = {

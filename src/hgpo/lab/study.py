@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 
 from ..progress import Progress
@@ -160,6 +161,7 @@ class StudyResults:
 
 def _workers(count: int) -> multiprocessing.pool.Pool:
     """Processes that leave Ctrl-C to this one, which ends them; it reaches the whole group of a terminal."""
+    resource_tracker.ensure_running()  # on its start it lets interrupts through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return multiprocessing.get_context("spawn").Pool(count)
