@@ -46,6 +46,10 @@ class NotWritten(BadFile):
         self.result = result
 
 
+class FolderBusy(HgpoError):
+    """A folder that another process is training into."""
+
+
 class UnknownName(HgpoError):
     """A name (estimator, setting, environment, task, split) that does not exist; suggests the nearest."""
 

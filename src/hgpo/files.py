@@ -178,7 +178,7 @@ def is_full(error: BaseException) -> bool:
     """Whether an error says that there is no room left on the disk (some libraries say so only in words)."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "errno", None) in full or any(
-        f"{word} {code}" in str(error) for code in full for word in ("code:", "[Errno", "[errno")
+        f"{word} {code}" in str(error) for code in full for word in ("code:", "[Errno", "[errno", "os error")
     )
 
 

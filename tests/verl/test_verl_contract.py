@@ -196,13 +196,13 @@ def test_a_worker_reads_settings_and_chat_template_once(tokenizer, tmp_path, mon
         counts["read"] += 1
         return original(config)
 
-    class Counting(play.Encoder):
+    class Counting(play.PromptEncoder):
         def _fixed_ends(self):
             counts["template"] += 1
             return super()._fixed_ends()
 
     monkeypatch.setattr(play, "read", read)
-    monkeypatch.setattr(play, "Encoder", Counting)
+    monkeypatch.setattr(play, "PromptEncoder", Counting)
     servers = Servers([tokenizer.encode("<action>right!</action>")])
     loop = make_loop(load("quickstart", SMALL), servers, tokenizer, tmp_path)
     again = type(loop)(

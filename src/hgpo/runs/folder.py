@@ -10,20 +10,22 @@ at any instant leaves the last good state. Weights are safetensors, everything e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
-from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
+from ..errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, check_folder, safe_name, write_text
 from ..models.folder import SETTINGS, SaveModel, fill_model, model_settings, write_model
 from ..steps.batch import StepBatch
+from .lock import hold
 from .panels import Panel, PanelSummary
 from .provenance import provenance
 
@@ -235,6 +237,30 @@ class RunFolder:
         """What lies here under the names that a run writes at the top of its folder."""
         names = dict.fromkeys(entry.name.partition("/")[0] for entry in LAYOUT)
         return [self.path / name for name in names if os.path.lexists(self.path / name)]
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """For as long as a process trains here; no other can. A start that fails leaves nothing behind.
+
+        Raises:
+            FolderBusy: another process trains here.
+        """
+        with hold(self.path):
+            names = {entry.name.partition("/")[0] for entry in LAYOUT}
+            before = {name for name in names if os.path.lexists(self.path / name)}
+            try:
+                yield
+            except (OSError, DiskFull):
+                raise  # a full disk, say: what there is may be continued
+            except Exception:
+                if self.config_file.name not in before and not self.begun():
+                    for name in names - before:
+                        _remove(self.path / name)
+                raise
+
+    def begun(self) -> bool:
+        """Whether the run came so far that something was learnt or measured."""
+        return bool(_children(self.checkpoint_parent)) or self.verl_log.exists() or bool(self.metrics([]))
 
     def description(self) -> Description:
         """What the run is; fields that an earlier version did not write are empty."""
@@ -594,6 +620,13 @@ def _write_steps(batch: StepBatch, parquet: Path, lines: Path) -> Path:
         batch.write(lines)
         return lines
     return parquet
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _children(folder: Path) -> list[Path]:

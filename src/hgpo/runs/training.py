@@ -6,6 +6,8 @@ train(load("quickstart"), "runs/quickstart")
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import time
 from dataclasses import replace
@@ -29,14 +31,15 @@ from ..learn.selection import select
 from ..models.device import pick_device
 from ..models.load import check_source, load_model, save_model
 from ..models.out_of_memory import out_of_memory_explained
-from ..policies.engine import Source, check_engine, open_engine
+from ..policies.engine import Counters, Source, check_engine, open_engine
+from ..steps.batch import StepBatch
 from .folder import Description, RunFolder, TrainState
 from .measures import Phases, iteration_measures
 from .panels import Panel
 from .play import make_panels
 from .player import Player
 from .reporting import finish
-from .rollout import roll_out
+from .rollout import Rollout, roll_out
 from .start import makes_start, prepare
 from .stopping import Stop, StopRequested
 from .tracking import Screen, Trackers
@@ -62,6 +65,20 @@ def train(
         stream: where progress goes (standard error by default).
     """
     folder = RunFolder(Path(run))
+    # Of several processes under torchrun the first writes the files, and holds the folder for all.
+    first = int(os.environ.get("RANK", "0")) == 0
+    with folder.training() if first else contextlib.nullcontext():
+        return _train(config, folder, resume, max_minutes, quiet, stream)
+
+
+def _train(
+    config: Config | None,
+    folder: RunFolder,
+    resume: bool,
+    max_minutes: float | None,
+    quiet: bool,
+    stream: Any,
+) -> dict[str, Any]:
     if resume and folder.exists():
         folder.require_own()
     else:
@@ -237,22 +254,10 @@ class _Run:
         return {**row, **evaluated}, state
 
     def _iteration(self, state: TrainState) -> tuple[dict[str, Any], TrainState]:
-        """Play, estimate, update, perhaps evaluate."""
+        """Play, estimate, select, update, perhaps evaluate."""
         config, number = self.config, state.iteration + 1
         phases = Phases()
-        engine = self.player.engine
-        policy, before = self.player.policy(config.rollout.temperature), engine.counters
-        done = [0]
-
-        def played(_: Any) -> None:
-            done[0] += 1
-            total = config.rollout.tasks * config.rollout.group_size // self.processes.size
-            self.screen.now(f"iteration {number}: played {done[0]}/{total} episodes")
-
-        rollout = roll_out(
-            self.stage, policy, config, self.processes, self.tasks, state.cursor, number, played
-        )
-        sampled = engine.counters - before
+        rollout, sampled = self._play(state.cursor, number)
         phases.end("rollout")
         computed = compute(rollout.batch, config.estimator.name, self.estimator)
         result = arrange(rollout.batch, computed)
@@ -261,18 +266,7 @@ class _Run:
         )
         trained, filtered_groups = select(batch, config.update)
         phases.end("estimate")
-        self.screen.now(f"iteration {number}: updating on {len(trained)} steps")
-        losses: dict[str, float] = {}
-        if len(trained):
-            engine.pause()
-            try:
-                losses = self.learner.update(trained, config.seed * 1_000_003 + number)
-            except NotFinite as error:
-                if not self.processes.first:
-                    raise
-                path = self.folder.write_not_finite(batch)
-                raise NotFinite(f"{error} The batch is in {path}.") from None
-            engine.load(self.learner.actor)
+        losses = self._update(batch, trained, number)
         phases.end("update")
         if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             self.folder.write_rollouts(batch, number)
@@ -295,6 +289,40 @@ class _Run:
             **evaluated,
         }
         return plain(row), state
+
+    def _play(self, cursor: int, number: int) -> tuple[Rollout, Counters]:
+        """The rollouts of iteration `number`, from task `cursor` on, and what generating them took."""
+        config, engine = self.config, self.player.engine
+        policy, before = self.player.policy(config.rollout.temperature), engine.counters
+        total = config.rollout.tasks * config.rollout.group_size // self.processes.size
+        counter = itertools.count(1)
+
+        def played(_: Any) -> None:
+            self.screen.now(f"iteration {number}: played {next(counter)}/{total} episodes")
+
+        rollout = roll_out(self.stage, policy, config, self.processes, self.tasks, cursor, number, played)
+        return rollout, engine.counters - before
+
+    def _update(self, batch: StepBatch, trained: StepBatch, number: int) -> dict[str, float]:
+        """Update the policy on the steps `trained`; returns the update's metrics, none when there are no steps.
+
+        Raises:
+            NotFinite: naming the file to which the whole `batch` was written.
+        """
+        self.screen.now(f"iteration {number}: updating on {len(trained)} steps")
+        if not len(trained):
+            return {}
+        engine = self.player.engine
+        engine.pause()
+        try:
+            losses = self.learner.update(trained, self.config.seed * 1_000_003 + number)
+        except NotFinite as error:
+            if not self.processes.first:
+                raise
+            path = self.folder.write_not_finite(batch)
+            raise NotFinite(f"{error} The batch is in {path}.") from None
+        engine.load(self.learner.actor)
+        return losses
 
     def _penalty(self, computed: Computed, number: int) -> float:
         """The penalty's share of the advantages; the first time that it is large, the run says so."""

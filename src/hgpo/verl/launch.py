@@ -88,23 +88,24 @@ def launch(
     if problem:
         raise EngineFailed(problem)
     run = RunFolder(run.path.resolve())
-    if resume:
-        run.require_own()
-    else:
-        run.require_new()
-    # First of all: what follows lies in the folder of a run, whatever ends it.
-    panels = describe(config, run)
-    (prepare or make_start)(config, run)
-    data = write_data(config, run.data)
-    words = run_words(config, cluster, run, data, resume=resume)
-    status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
-    if status:
-        raise EngineFailed(
-            f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
-            f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
-        )
-    export(config, run)
-    close(config, run, panels, quiet=not echo)
+    with run.training():
+        if resume:
+            run.require_own()
+        else:
+            run.require_new()
+        # First of all: what follows lies in the folder of a run, whatever ends it.
+        panels = describe(config, run)
+        (prepare or make_start)(config, run)
+        data = write_data(config, run.data)
+        words = run_words(config, cluster, run, data, resume=resume)
+        status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
+        if status:
+            raise EngineFailed(
+                f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
+                f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
+            )
+        export(config, run)
+        close(config, run, panels, quiet=not echo)
     return run.model
 
 
