@@ -83,7 +83,7 @@ def measure(num_steps: int, depth: int, literal: bool, repeats: int) -> dict[str
         if attempt or repeats == 0:
             times = {"batch_s": made - started, "estimate_s": ended - made, "floor_s": floor}
             best = {name: min(value, best.get(name, value)) for name, value in times.items()}
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "steps": num_steps,
         "depth": depth,
         **best,
@@ -99,10 +99,10 @@ def measure(num_steps: int, depth: int, literal: bool, repeats: int) -> dict[str
         rows = [dict(zip(data, values)) for values in zip(*data.values())]
         started = time.perf_counter()
         expected, _ = oracle.hgpo(rows, depth=depth)
-        found["literal_s"] = time.perf_counter() - started
-        found["ratio"] = found["literal_s"] / (best["batch_s"] + best["estimate_s"])
-        found["largest_difference"] = float(abs(result.advantages - expected).max())
-    return found
+        row["literal_s"] = time.perf_counter() - started
+        row["ratio"] = row["literal_s"] / (best["batch_s"] + best["estimate_s"])
+        row["largest_difference"] = float(abs(result.advantages - expected).max())
+    return row
 
 
 def main() -> None:
@@ -127,13 +127,13 @@ def main() -> None:
     for size in args.steps:
         words = [sys.executable, __file__, "--only", str(size), "--depth", str(args.depth)]
         words += ["--repeats", str(args.repeats), "--literal-up-to", str(args.literal_up_to)]
-        found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-        results.append(found)
-        slow = f"{found['literal_s']:8.2f}s {found['ratio']:7.0f}x" if "ratio" in found else ""
+        row = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        results.append(row)
+        slow = f"{row['literal_s']:8.2f}s {row['ratio']:7.0f}x" if "ratio" in row else ""
         print(
-            f"{size:11,d} {found['batch_s'] * 1e3:7.1f}ms {found['estimate_s'] * 1e3:7.1f}ms "
-            f"{found['steps_per_s'] / 1e6:7.2f}M {found['times_floor']:7.1f} {found['input_mb']:6.0f}M "
-            f"{found['peak_mb']:6.0f}M {slow}",
+            f"{size:11,d} {row['batch_s'] * 1e3:7.1f}ms {row['estimate_s'] * 1e3:7.1f}ms "
+            f"{row['steps_per_s'] / 1e6:7.2f}M {row['times_floor']:7.1f} {row['input_mb']:6.0f}M "
+            f"{row['peak_mb']:6.0f}M {slow}",
             flush=True,
         )
     print(json.dumps({"benchmark": "estimators", "results": results}))

@@ -143,16 +143,16 @@ def main() -> None:
         start = time.monotonic()
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         seconds = time.monotonic() - start
-        found = {
+        figures = {
             "steps": len(rows),
             "file_mb": round(file.stat().st_size / 1e6, 1),
             "seconds": round(seconds, 1),
             "page_mb": round(page.stat().st_size / 1e6, 1),
             "json_mb": round(numbers.stat().st_size / 1e6, 1),
         }
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:>10}  {value:,}")
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -104,15 +104,15 @@ def measure_steps(env: Any, sessions: int) -> dict[str, Any]:
 def memory() -> dict[str, float]:
     """Megabytes of this process: resident, its share of it, and what is its alone."""
     fields = {"Rss:": "resident", "Pss:": "share", "Private_Clean:": "own", "Private_Dirty:": "own"}
-    found = {"resident": 0.0, "share": 0.0, "own": 0.0}
+    usage = {"resident": 0.0, "share": 0.0, "own": 0.0}
     try:
         for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
             name, *rest = line.split()
             if name in fields:
-                found[fields[name]] += int(rest[0]) / 1024
+                usage[fields[name]] += int(rest[0]) / 1024
     except OSError:
-        found["resident"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return found
+        usage["resident"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return usage
 
 
 def _live(data: str | None, store: str | None, environments: int, barrier: Any, results: Any) -> None:

@@ -44,18 +44,20 @@ def played(run: Run) -> list[float]:
 
 def arms(study: dict[str, Any], history: int, rate: float) -> Arms:
     """The runs of one comparison, in the order of NAMES."""
-    found: Arms = {}
+    by_name: Arms = {}
     for name in NAMES:
         for run in study["runs"]:
             same = (run["estimator"], run["history_length"], run["config"]["update"]["lr"])
             if same == (name, history, rate) and played(run):
-                found.setdefault(name, {})[run["seed"]] = run
-    return found
+                by_name.setdefault(name, {})[run["seed"]] = run
+    return by_name
 
 
-def readings(found: Arms) -> dict[str, Reading]:
+def readings(by_name: Arms) -> dict[str, Reading]:
     """What the runs can be compared by: every panel and temperature, and the last iterations of training."""
-    panels = {panel for members in found.values() for run in members.values() for panel in run["evaluations"]}
+    panels = {
+        panel for members in by_name.values() for run in members.values() for panel in run["evaluations"]
+    }
     # As trained before as published; the nearer panel first.
     result = {
         panel: {
@@ -64,15 +66,15 @@ def readings(found: Arms) -> dict[str, Reading]:
                 for seed, run in members.items()
                 if panel in run["evaluations"]
             }
-            for name, members in found.items()
+            for name, members in by_name.items()
         }
         for panel in sorted(panels, key=lambda panel: (-float(panel.split()[-1]), panel))
     }
     # A run that was stopped early would cut the others short.
-    longest = max(len(played(run)) for members in found.values() for run in members.values())
+    longest = max(len(played(run)) for members in by_name.values() for run in members.values())
     curves = {
         name: {seed: played(run) for seed, run in members.items() if 3 * len(played(run)) > 2 * longest}
-        for name, members in found.items()
+        for name, members in by_name.items()
     }
     shared = min(len(curve) for members in curves.values() for curve in members.values())
     last = f"training tasks, iterations {max(1, shared - WINDOW + 1)} to {shared}"
@@ -87,26 +89,26 @@ def around(values: list[float]) -> str:
     """Mean and half width of the 95% interval over training seeds, in percent."""
     if not values:
         return ""
-    found = over_runs([100 * value for value in values])
-    half = found["high"] - found["mean"]
-    return f"{found['mean']:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
+    interval = over_runs([100 * value for value in values])
+    half = interval["high"] - interval["mean"]
+    return f"{interval['mean']:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
 
 
 def success_table(study: dict[str, Any], history: int, rate: float) -> None:
     """Success of the warm start and of every estimator: mean and interval over seeds, then seed by seed."""
-    found = arms(study, history, rate)
-    lengths = sorted({len(played(run)) for members in found.values() for run in members.values()})
-    columns = readings(found)
+    by_name = arms(study, history, rate)
+    lengths = sorted({len(played(run)) for members in by_name.values() for run in members.values()})
+    columns = readings(by_name)
     warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
     start = [f"{100 * warm[column]['success']:.1f}" if column in warm else "" for column in columns]
     print(f"\nK = {history}, learning rate {rate:g}, {', '.join(map(str, lengths))} iterations: success, %\n")
     heading(columns)
     print(line("warm start", start))
-    for name in found:
+    for name in by_name:
         print(line(NAMES[name], [around(list(column[name].values())) for column in columns.values()]))
     print("\nSeed by seed:\n")
     heading(columns)
-    for name in found:
+    for name in by_name:
         cells = [
             ", ".join(f"{seed}: {100 * value:.1f}" for seed, value in column[name].items())
             for column in columns.values()
@@ -128,8 +130,8 @@ def line(name: str, cells: Iterable[str]) -> str:
 
 def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
     """Differences seed by seed: their interval, and the one from the noise of all estimators together."""
-    found = arms(study, history, rate)
-    columns = readings(found)
+    by_name = arms(study, history, rate)
+    columns = readings(by_name)
     print("\nDifferences, points. First interval: the pair's own, over seeds; second: from the noise of all")
     print("estimators together. **Bold**: beyond both.\n")
     heading(columns)
@@ -140,7 +142,7 @@ def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
         }
         for column in columns.values()
     ]
-    for pair in itertools.combinations(found, 2):
+    for pair in itertools.combinations(by_name, 2):
         one, other = (NAMES[name].split(",")[0] for name in pair)
         print(line(f"{other} - {one}", [column.get(pair, "") for column in shown]))
 
@@ -161,9 +163,9 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
     """Success while training, a panel per seed; below it success in evaluation, a panel per reading."""
     from matplotlib.figure import Figure
 
-    found = arms(study, history, rate)
-    seeds = sorted({seed for members in found.values() for seed in members})
-    columns = {name: column for name, column in readings(found).items() if not name.startswith("training")}
+    by_name = arms(study, history, rate)
+    seeds = sorted({seed for members in by_name.values() for seed in members})
+    columns = {name: column for name, column in readings(by_name).items() if not name.startswith("training")}
     warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
     colours = {name: f"C{place}" for place, name in enumerate(NAMES)}
     rows = 2 if columns else 1
@@ -171,7 +173,7 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
     top = figure.subfigures(rows, 1) if columns else [figure]
     curves = np.atleast_1d(top[0].subplots(1, len(seeds), sharey=True))
     for axes, seed in zip(curves, seeds):
-        for name, members in found.items():
+        for name, members in by_name.items():
             if seed in members:
                 values = 100 * np.array(played(members[seed]))
                 smooth = [np.mean(values[max(0, at - WINDOW + 1) : at + 1]) for at in range(len(values))]
@@ -184,7 +186,7 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
     if columns:
         dots = np.atleast_1d(top[1].subplots(1, len(columns), sharey=True))
         for axes, (title, column) in zip(dots, columns.items()):
-            for place, name in enumerate(found):
+            for place, name in enumerate(by_name):
                 values = [100 * value for value in column[name].values()]
                 if not values:
                     continue
@@ -194,14 +196,14 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
                 axes.axhline(100 * warm[title]["success"], color="grey", linestyle=":", label="warm start")
             axes.set_title(title, fontsize=10)
             axes.set_xticks(
-                range(len(found)), [NAMES[name].split(",")[0] for name in found], rotation=20, fontsize=8
+                range(len(by_name)), [NAMES[name].split(",")[0] for name in by_name], rotation=20, fontsize=8
             )
             axes.grid(alpha=0.3, axis="y")
         dots[0].set_ylabel("success in evaluation, %")
         dots[0].legend(fontsize=8, loc="lower right")
-    lines = [curves[0].plot([], [], color=colours[name], linewidth=2)[0] for name in found]
+    lines = [curves[0].plot([], [], color=colours[name], linewidth=2)[0] for name in by_name]
     figure.legend(
-        lines, [NAMES[name] for name in found], loc="outside upper center", ncols=len(found), fontsize=9
+        lines, [NAMES[name] for name in by_name], loc="outside upper center", ncols=len(by_name), fontsize=9
     )
     figure.savefig(path, dpi=100)
 

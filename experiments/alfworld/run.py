@@ -54,15 +54,15 @@ class Study:
 
     def runs(self) -> dict[str, list[str]]:
         """Folder name and settings of every run asked for; seeds outermost: early slices hold whole comparisons."""
-        args, found = self.args, {}
+        args, words_by_run = self.args, {}
         for seed in args.seeds.split(","):
             for history in args.histories.split(","):
                 for name in args.estimators.split(","):
-                    found[f"k{history}-{name}-seed{seed}"] = [
+                    words_by_run[f"k{history}-{name}-seed{seed}"] = [
                         args.preset, f"env.data={args.data}", f"model={self.warm_folder(history)}", "warm.episodes=0",
                         f"estimator={name}", f"history_length={history}", f"seed={seed}", *args.settings,
                     ]  # fmt: skip
-        return found
+        return words_by_run
 
     def warm(self, history: str) -> int:
         """Clone the expert, once per history length."""
@@ -109,14 +109,23 @@ class Study:
         if is_run and not ended:
             return 0
         failed = 0
-        for warmth in self.args.temperatures.split(","):
-            logs = self.out / "evaluations" / name / warmth
+        for temperature in self.args.temperatures.split(","):
+            logs = self.out / "evaluations" / name / temperature
             for split in self.args.splits.split(","):
                 if EvaluationFolder(logs).result_file(split).is_file():
                     continue
-                words = ["eval", str(folder), "--split", split, "--seeds", SEEDS, "--temperature", warmth]
+                words = [
+                    "eval",
+                    str(folder),
+                    "--split",
+                    split,
+                    "--seeds",
+                    SEEDS,
+                    "--temperature",
+                    temperature,
+                ]
                 words += ["--logs", str(logs), f"env.data={self.args.data}"]
-                log = self.out / "logs" / f"eval-{name}-{split}-{warmth}.txt"
+                log = self.out / "logs" / f"eval-{name}-{split}-{temperature}.txt"
                 failed = max(failed, hgpo(words, log, attempts=2))
         return failed
 
@@ -151,7 +160,7 @@ def carry_out(study: Study) -> int:
 
 def collect(out: Path) -> None:
     """Gather what all runs left into one JSON file without weights or texts."""
-    found: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
     for path in sorted(out.glob("k*-seed*")):
         run, name = RunFolder(path), path.name
         if not run.exists():
@@ -159,7 +168,7 @@ def collect(out: Path) -> None:
         stored = run.description()
         history, estimator, seed = name.split("-")
         results = run.results()
-        found.append(
+        runs.append(
             {
                 "run": name,
                 "estimator": estimator,
@@ -180,8 +189,8 @@ def collect(out: Path) -> None:
         for path in sorted(out.glob("warm-k*"))
         if model_settings(path) is not None
     }
-    (out / "results.json").write_text(json.dumps({"warm": warms, "runs": found}, indent=1) + "\n")
-    print(f"{len(found)} runs in {out / 'results.json'}")
+    (out / "results.json").write_text(json.dumps({"warm": warms, "runs": runs}, indent=1) + "\n")
+    print(f"{len(runs)} runs in {out / 'results.json'}")
 
 
 def without_paths(config: dict[str, Any]) -> dict[str, Any]:
@@ -202,11 +211,11 @@ def evaluations(folder: Path) -> dict[str, Any]:
         "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "score",
         "steps", "episodes", "seconds", "panel", "protocol",
     )  # fmt: skip
-    found = {}
+    by_panel = {}
     for path in sorted(folder.glob("*/result_*.json")):
         content, split = json.loads(path.read_text()), path.stem.removeprefix("result_")
-        found[f"{split}, temperature {path.parent.name}"] = {key: content[key] for key in kept}
-    return found
+        by_panel[f"{split}, temperature {path.parent.name}"] = {key: content[key] for key in kept}
+    return by_panel
 
 
 def main() -> int:

@@ -25,8 +25,8 @@ NAMES = {
 
 def interval(values: np.ndarray) -> tuple[float, float]:
     """Mean and half width of its 95% interval over seeds."""
-    found = over_runs(values.tolist())
-    return found["mean"], found["high"] - found["mean"]
+    interval = over_runs(values.tolist())
+    return interval["mean"], interval["high"] - interval["mean"]
 
 
 def main() -> None:

@@ -32,14 +32,14 @@ def one(folder: Path, preset: str, settings: list[str]) -> dict[str, object]:
     start = time.monotonic()
     if hgpo(words, folder / "log.txt", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1"):
         return {}
-    found = RunFolder(folder).results() or {}
-    part = found.get("in-domain", {})
+    result = RunFolder(folder).results() or {}
+    part = result.get("in-domain", {})
     print(
         f"{folder.name}: {part.get('start', float('nan')):.1%} -> {part.get('last', float('nan')):.1%} "
         f"in {time.monotonic() - start:.0f} s",
         flush=True,
     )
-    return found
+    return result
 
 
 def main() -> int:
@@ -65,8 +65,8 @@ def main() -> int:
         for name, words in arms.items()
     ]
     with ThreadPoolExecutor(args.processes) as pool:
-        found = list(pool.map(lambda job: one(job[0], args.preset, job[1]), jobs))
-    good = [str(folder) for (folder, _), result in zip(jobs, found) if result]
+        results = list(pool.map(lambda job: one(job[0], args.preset, job[1]), jobs))
+    good = [str(folder) for (folder, _), result in zip(jobs, results) if result]
     from hgpo.runs.compare import compare, table_text
     from hgpo.runs.curves import write_html, write_png
 

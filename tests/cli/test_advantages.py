@@ -89,3 +89,30 @@ def test_help_and_version() -> None:
     assert hgpo("--version").stdout.startswith("hgpo 0.")
     assert hgpo().returncode == 0
     assert "--length-weight-alpha" in hgpo("advantages", "--help").stdout
+
+
+def test_columns_of_an_earlier_estimate_are_kept(steps: Path) -> None:
+    first, second = steps.with_name("first.jsonl"), steps.with_name("second.parquet")
+    assert hgpo("advantages", steps, "--depth", "2", "-o", first).returncode == 0
+    assert hgpo("advantages", first, "--depth", "1", "--gamma", "0.5", "-o", second).returncode == 0
+    before, after = StepBatch.read(first), StepBatch.read(second)
+    for name in ("advantage", "return", "level_0", "level_1", "level_2"):
+        assert after[f"original_{name}"].tolist() == before[name].tolist()
+    assert "level_2" not in after
+    again = hgpo("advantages", second, "-o", steps.with_name("third.jsonl"))
+    assert again.returncode == 2
+    assert "'original_advantage', which the steps have already" in again.stderr
+
+
+def test_iterations_of_one_file_are_estimated_apart(steps: Path) -> None:
+    rows = [json.loads(line) for line in steps.read_text().splitlines()]
+    for row in rows:
+        row.pop("hgpo_schema_version", None)
+    both = steps.with_name("both.jsonl")
+    both.write_text("".join(json.dumps({**row, "iteration": i}) + "\n" for i in (1, 2) for row in rows))
+    out = steps.with_name("out.jsonl")
+    done = hgpo("advantages", both, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "of 2 iterations, each by itself" in done.stdout
+    alone = estimate(StepBatch.read(steps), "hgpo").advantages.tolist()
+    assert StepBatch.read(out)["advantage"].tolist() == alone * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import random
 import re
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hgpo import StepBatch, estimate
+from hgpo import HgpoError, StepBatch, estimate
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.inspect import Report, inspect
 from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.page import chunks, render
+from hgpo.inspect.report import finite
 from hgpo.inspect.rollouts import Iteration, Rollouts
 from hgpo.inspect.step_columns import step_columns
 from hgpo.inspect.terminal import terminal
@@ -218,14 +220,20 @@ def test_hostile_text_cannot_leave_its_element(kind: str) -> None:
     assert "{{" not in outside
 
 
-def test_numbers_that_overflow_become_null() -> None:
-    rows = [
-        {"task": "t", "trajectory": i, "step": 0, "observation": "o", "reward": (-1.0) ** i * 1e160}
-        for i in range(4)
-    ]
-    report = report_of(rows, mode="mean_norm")
-    assert report.content["levels"][0]["variance_within"] is None
+def test_numbers_at_the_edge_of_the_arithmetic() -> None:
+    def rows(size: float) -> list[dict[str, Any]]:
+        return [
+            {"task": "t", "trajectory": i, "step": 0, "observation": "o", "reward": (-1.0) ** i * size}
+            for i in range(4)
+        ]
+
+    report = report_of(rows(1e100), mode="mean_norm")
+    assert report.content["levels"][0]["variance_within"] == pytest.approx(1e200)
+    json.dumps(report.content, allow_nan=False)
     "".join(render(report))
+    with pytest.raises(HgpoError, match="too large"):
+        report_of(rows(1e160), mode="mean_norm")
+    assert finite({"a": [math.inf, 1.0], "b": math.nan}) == {"a": [None, 1.0], "b": None}
 
 
 def test_same_rollouts_same_page() -> None:

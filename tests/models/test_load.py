@@ -57,6 +57,50 @@ def test_a_damaged_model_file_is_named(tmp_path: Path) -> None:
         load_model(str(tmp_path), config.model, CPU)
 
 
+@pytest.mark.parametrize("problem", ["missing", "not part of the model", "of another shape"])
+def test_weights_that_do_not_match_are_refused_and_never_random(problem: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    config = load(FETCH)
+    tokenizer = make_tokenizer(["one two three"], "word", 32)
+    save_model(make_tiny(config.model, len(tokenizer), 0, 0, 64), tokenizer, tmp_path)
+    load_model(str(tmp_path), config.model, CPU)
+    weights = load_file(tmp_path / "model.safetensors")
+    name = "model.layers.0.mlp.gate_proj.weight"
+    if problem == "missing":
+        del weights[name]
+    else:
+        weights[name if problem == "of another shape" else "spare"] = torch.zeros(3, 3)
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BadFile, match=rf"its config\.json describes: 1 {problem}, such as (model|spare)"):
+        load_model(str(tmp_path), config.model, CPU)
+
+
+def test_adapters_that_do_not_match_are_refused(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from safetensors.torch import load_file, save_file
+
+    from hgpo.models.lora import add_adapters
+
+    config = load(FETCH)
+    tokenizer = make_tokenizer(["one two three"], "word", 32)
+    save_model(make_tiny(config.model, len(tokenizer), 0, 0, 64), tokenizer, tmp_path / "base")
+    base, _ = load_model(str(tmp_path / "base"), config.model, CPU)
+    adapters = tmp_path / "adapters"
+    save_model(add_adapters(base, replace(config.model, lora_rank=4)), tokenizer, adapters, merge=False)
+    load_model(str(adapters), config.model, CPU)
+    file = adapters / "adapter_model.safetensors"
+    weights = load_file(file)
+    first = sorted(weights)[0]
+    save_file({name: value for name, value in weights.items() if name != first}, file, {"format": "pt"})
+    with pytest.raises(BadFile, match="is missing"):
+        load_model(str(adapters), config.model, CPU)
+    save_file({**weights, first: torch.zeros(3, 3)}, file, {"format": "pt"})
+    with pytest.raises(BadFile, match="cannot be loaded"):
+        load_model(str(adapters), config.model, CPU)
+
+
 def test_a_card_without_bfloat16_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Old Card")

@@ -31,11 +31,20 @@ from ..worlds import FETCH
 
 PANELS = {"in-domain": Panel("household", "in-domain", ("a", "b"), 5)}
 
+TASKS = [f"task-{number}" for number in range(7)]
+
+
+def evaluated(run: RunFolder, success: dict[int, float]) -> None:
+    """A line for every iteration, with an evaluation of some."""
+    for number in range(max(success) + 1):
+        scores = {success_key("in-domain"): success[number]} if number in success else {}
+        run.append_metrics({"iteration": number, **scores})
+
 
 def begin(path: Path, trainer: str = LOCAL, *words: str) -> RunFolder:
     """A run that was begun and has done nothing yet."""
     run = RunFolder(path)
-    run.describe(Description.of(load(FETCH, words), PANELS, 7, trainer))
+    run.describe(Description.of(load(FETCH, words), PANELS, TASKS, trainer))
     return run
 
 
@@ -74,7 +83,7 @@ def test_a_run_leaves_nothing_that_is_not_declared(tmp_path: Path) -> None:
 def test_a_description_comes_back_as_it_was(tmp_path: Path) -> None:
     run = begin(tmp_path, VERL, "seed=3")
     stored = run.description()
-    assert stored == Description.of(load(FETCH, ["seed=3"]), PANELS, 7, VERL)
+    assert stored == Description.of(load(FETCH, ["seed=3"]), PANELS, TASKS, VERL)
     assert run.config() == load(FETCH, ["seed=3"])
     assert stored.panels["in-domain"] == PANELS["in-domain"].summary()
     with pytest.raises(BadSetting, match="already holds a run"):
@@ -114,6 +123,8 @@ def test_metrics_are_appended_rewound_and_read(tmp_path: Path) -> None:
 
 def test_checkpoints_of_both_trainers_are_models_by_iteration(tmp_path: Path) -> None:
     local, other = begin(tmp_path / "local"), begin(tmp_path / "verl", VERL)
+    for run in (local, other):
+        evaluated(run, {0: 0.1, 2: 0.5, 4: 0.5, 6: 0.4})
     for number in (2, 4, 6):
         local.save_checkpoint(
             TrainState(number, 0, 0, best_iteration=2), {}, lambda folder: None, {"seed": number}, keep=1
@@ -125,16 +136,17 @@ def test_checkpoints_of_both_trainers_are_models_by_iteration(tmp_path: Path) ->
     assert local.verl_step() == 0
     assert local.checkpoints()[-1].state().iteration == 6
     for run in (local, other):
-        for number, success in ((0, 0.1), (2, 0.5), (4, 0.5), (6, 0.4)):
-            run.append_metrics({"iteration": number, success_key("in-domain"): success})
         assert run.best_iteration() == 2
         assert run.find_model("best") == run.saved_models()[2]
         assert run.find_model("last") == run.saved_models()[6]
         assert run.find_model("6") == run.saved_models()[6]
         with pytest.raises(UnknownName, match="best, last"):
             run.find_model("5")
-        write_model(run.model, lambda folder: None, {"seed": 9})
+        run.export(lambda folder: None, {"seed": 9}, 5)
+        assert run.find_model("last") == run.saved_models()[6], "the run went on after that end"
+        run.export(lambda folder: None, {"seed": 9}, 6)
         assert run.find_model("last") == run.model
+        assert [run.model_iteration(one) for one in (run.model, run.saved_models()[2])] == [6, 2]
     assert model_settings(local.find_model("2")) == {"seed": 2}
 
 
@@ -196,8 +208,7 @@ def test_evaluations_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pyt
 def test_runs_of_both_trainers_are_compared_and_told_apart(tmp_path: Path) -> None:
     runs = [begin(tmp_path / trainer, trainer) for trainer in (LOCAL, VERL)]
     for run, last in zip(runs, (0.5, 0.7)):
-        for number, success in ((0, 0.1), (2, last)):
-            run.append_metrics({"iteration": number, success_key("in-domain"): success})
+        evaluated(run, {0: 0.1, 2: last})
     found = compare([str(run.path) for run in runs])
     assert [group["last"]["mean"] for group in found["groups"]] == [0.5, 0.7]
     one, two = (group["name"] for group in found["groups"])
@@ -207,6 +218,6 @@ def test_runs_of_both_trainers_are_compared_and_told_apart(tmp_path: Path) -> No
 
 def test_a_run_that_was_never_evaluated_is_not_compared(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    run.describe(Description.of(load(FETCH, ["eval.every=0"]), {}, 7))
+    run.describe(Description.of(load(FETCH, ["eval.every=0"]), {}, TASKS))
     with pytest.raises(BadFile, match=r"eval\.every=0"):
         compare([str(tmp_path)])

@@ -36,7 +36,10 @@ def column_map(text: str | None) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
     if not all(theirs.strip() and equals and ours.strip() for theirs, equals, ours in pairs):
         raise BadSetting(f"--columns {text!r} was given; expected pairs such as obs=observation,uid=task.")
-    return {theirs.strip(): ours.strip() for theirs, _, ours in pairs}
+    mapped = {theirs.strip(): ours.strip() for theirs, _, ours in pairs}
+    if len(mapped) < len(pairs):
+        raise BadSetting(f"--columns {text!r} names a column twice; expected each once.")
+    return mapped
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,8 @@
 
 Reads steps from JSON lines or Parquet, writes the same rows with the columns `advantage`, `return` and
 `level_0` ... `level_K` (the group of the step at each level, -1 for none), and reports how much each level had to say.
+Columns of these names that the file has already become `original_advantage` and so on. Steps of different iterations
+(the column `iteration`) are never compared.
 
     hgpo advantages rollouts.jsonl --estimator hgpo --depth 2 -o advantages.parquet
     hgpo advantages rollouts.parquet --estimator gigpo --json
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 
 from ..errors import BadSetting
@@ -42,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from ..files import check_outputs, is_standard_output, write_text
     from ..steps.batch import StepBatch
     from ..steps.files import check_form
+    from ..steps.names import KEPT
 
     if args.file is None and args.json not in (None, "-"):
         args.file, args.json = args.json, "-"  # `hgpo advantages --json FILE`
@@ -55,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
     result = estimate(batch, args.estimator, **parsed_settings(args.estimator, given_settings(args)))
     if args.output:
         levels = {f"level_{number}": labels for number, labels in enumerate(result.levels)}
-        extended = batch.with_columns(advantage=result.advantages, **{"return": result.returns}, **levels)
+        found = {"advantage": result.advantages, "return": result.returns, **levels}
+        # Columns of an earlier estimate are kept, also those of levels that this one does not have.
+        taken = [name for name in batch.column_names if re.fullmatch(r"advantage|return|level_\d+", name)]
+        extended = batch.renamed({name: f"{KEPT}{name}" for name in taken}).with_columns(**found)
         extended.write(args.output)
     if args.json == "-":
         print(json.dumps(result.metrics, indent=2))
@@ -63,16 +70,18 @@ def run(args: argparse.Namespace) -> int:
     if metrics_file:
         write_text(metrics_file, json.dumps(result.metrics, indent=2) + "\n")
     # Rows or metrics on standard output are for a program to read; the summary is for a person.
-    taken = is_standard_output(args.output) or is_standard_output(metrics_file)
-    print(summary(args.estimator, result.metrics), file=sys.stderr if taken else sys.stdout)
+    printed = is_standard_output(args.output) or is_standard_output(metrics_file)
+    said = summary(args.estimator, result.metrics, len(batch.by_iteration()))
+    print(said, file=sys.stderr if printed else sys.stdout)
     return 0
 
 
-def summary(name: str, metrics: dict[str, float]) -> str:
+def summary(name: str, metrics: dict[str, float], iterations: int) -> str:
     """The metrics in a few lines for a person."""
+    apart = f" of {iterations} iterations, each by itself" if iterations > 1 else ""
     lines = [
         f"{name}: {metrics['steps']:.0f} steps of {metrics['trajectories']:.0f} trajectories in "
-        f"{metrics['tasks']:.0f} tasks; mean |A| {metrics['advantage/abs_mean']:.3f}, "
+        f"{metrics['tasks']:.0f} tasks{apart}; mean |A| {metrics['advantage/abs_mean']:.3f}, "
         f"{metrics['advantage/zero_share']:.0%} of the steps have no signal"
     ]
     level = 0

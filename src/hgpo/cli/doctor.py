@@ -55,7 +55,7 @@ def _machine() -> list[Finding]:
     python = platform.python_version()
     good = sys.version_info >= (3, 10)
     free = shutil.disk_usage(Path.cwd()).free / 2**30
-    found: list[Finding] = [
+    findings: list[Finding] = [
         ("python", "ok" if good else "missing", python, "" if good else "Use Python 3.10 or later."),
         ("cores", "ok", str(os.cpu_count()), ""),
         (
@@ -67,26 +67,26 @@ def _machine() -> list[Finding]:
     ]
     for name in ("HF_HOME", "CUDA_VISIBLE_DEVICES", "CHECKPOINTS_DIR", "ALFWORLD_DATA"):
         if os.environ.get(name):
-            found.append((f"${name}", "ok", os.environ[name], ""))
-    return found
+            findings.append((f"${name}", "ok", os.environ[name], ""))
+    return findings
 
 
 def _packages() -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, extra, purpose, needed in PACKAGES:
         try:
-            found.append((name, "ok", metadata.version(name), ""))
+            findings.append((name, "ok", metadata.version(name), ""))
         except metadata.PackageNotFoundError:
             fix = f"pip install 'hgpo[{extra}]'" if extra else f"pip install {name}"
-            found.append((name, "missing" if needed else "absent", f"for {purpose}", fix))
+            findings.append((name, "missing" if needed else "absent", f"for {purpose}", fix))
     try:
         import torch
 
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        found.append(("device", "ok", ", ".join(names) or f"cpu, {torch.get_num_threads()} threads", ""))
+        findings.append(("device", "ok", ", ".join(names) or f"cpu, {torch.get_num_threads()} threads", ""))
     except ImportError:
         pass
-    return found
+    return findings
 
 
 def _preset(preset: str, words: list[str]) -> list[Finding]:

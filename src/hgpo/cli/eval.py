@@ -75,8 +75,9 @@ def show(result: dict[str, Any], args: argparse.Namespace) -> None:
         return
     low, high = result["success_interval_95"]
     panel, seeds = result["panel"], result["protocol"]["seeds"]
+    which = "" if result["iteration"] is None else f" after iteration {result['iteration']}"
     print(
-        f"{args.target}: {panel['env']} {panel['split']}, {panel['tasks']} tasks x {len(seeds)} seeds, "
+        f"{args.target}{which}: {panel['env']} {panel['split']}, {panel['tasks']} tasks x {len(seeds)} seeds, "
         f"K = {result['history_length']}, temperature {result['protocol']['temperature']}"
     )
     for kind, part in result["success_by_type"].items():

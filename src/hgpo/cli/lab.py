@@ -116,8 +116,7 @@ def read(path: str) -> dict[str, Any]:
         raise BadFile(
             f"Cannot read {path} as numbers of the lab ({error}); expected a file that `hgpo lab --json` wrote."
         ) from error
-    found: dict[str, Any] = document
-    return found
+    return dict(document)
 
 
 def command(args: argparse.Namespace) -> str:

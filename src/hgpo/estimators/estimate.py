@@ -24,6 +24,9 @@ from .terms import Result
 PIECE = 100_000
 """Steps that are worked on at once where tasks can be taken one after the other."""
 
+LARGEST = 1e100
+"""The largest reward: sums over millions of squares of such numbers are still far from what float64 can hold."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -43,7 +46,8 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     """Compute the advantage of every step with the estimator called `name`.
 
     Args:
-        batch: the recorded steps, in any order; rows with `padding` true are left out.
+        batch: the recorded steps, in any order; rows with `padding` true are left out. Where they have the column
+            `iteration`, each iteration is estimated by itself.
         name: a name of `ESTIMATORS` in `table.py`, such as `hgpo`, `hgpo_lambda`, `gigpo` or `grpo`.
         settings: settings of that estimator, see its module; unknown ones are an error.
 
@@ -54,13 +58,13 @@ def estimate(batch: StepBatch, name: str = "hgpo", **settings: Any) -> Estimate:
     array([-1.,  0.,  1.])
     """
     estimator, chosen = choose(name, settings)
-    if len(batch) <= PIECE or not estimator.by_task(chosen):
+    if len(batch.by_iteration()) == 1 and (len(batch) <= PIECE or not estimator.by_task(chosen)):
         return arrange(batch, whole(batch, estimator, chosen))
     return by_pieces(batch, estimator, chosen)
 
 
 def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate:
-    """The same estimate from one piece of the batch after the other, each of whole tasks.
+    """The same estimate from one piece of the batch after the other, each of whole tasks of one iteration.
 
     The arrays of a piece stay in the processor's cache and their memory is used again, so a step costs the same in a
     batch of any size.
@@ -69,7 +73,7 @@ def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate
     advantages, returns = np.zeros(len(batch)), np.zeros(len(batch))
     levels, labels = np.empty((0, 0), dtype=np.int64), np.empty((0, 1), dtype=np.int64)
     counts: list[EstimateCounts] = []
-    for piece in pieces(real.trajectories):
+    for piece in pieces(real, estimator.by_task(settings)):
         computed = run(estimator, settings, real.take(piece))
         result, rows = computed.result, active[piece[computed.rows]]
         if not counts:
@@ -82,7 +86,18 @@ def by_pieces(batch: StepBatch, estimator: Estimator, settings: Any) -> Estimate
     return Estimate(advantages, returns, levels, functools.reduce(operator.add, counts).metrics())
 
 
-def pieces(trajectories: Trajectories) -> Iterator[IntArray]:
+def pieces(batch: StepBatch, by_task: bool) -> Iterator[IntArray]:
+    """Row numbers of the batch by iteration, and within one by task where tasks do not depend on each other."""
+    parts = batch.by_iteration()
+    for _, rows in parts:
+        if not by_task or len(rows) <= PIECE:
+            yield rows
+        else:
+            one = batch if len(parts) == 1 else batch.take(rows)
+            yield from (rows[piece] for piece in task_pieces(one.trajectories))
+
+
+def task_pieces(trajectories: Trajectories) -> Iterator[IntArray]:
     """Row numbers in canonical order, cut between tasks once there are `PIECE` of them."""
     ends = np.append(np.flatnonzero(np.diff(trajectories.task_ids)) + 1, len(trajectories.order))
     start = 0
@@ -120,7 +135,13 @@ class Computed:
 
 
 def compute(batch: StepBatch, name: str, settings: Mapping[str, Any]) -> Computed:
-    """Check the settings, leave out padding and run the estimator called `name`."""
+    """Check the settings, leave out padding and run the estimator called `name` on the steps of one iteration."""
+    numbers = [number for number, _ in batch.by_iteration()]
+    if len(numbers) > 1:
+        raise BadSteps(
+            f"The steps are of {len(numbers)} iterations ({numbers[0]} to {numbers[-1]}), which are never compared "
+            f"with each other; expected one. Take it with batch.take(batch['iteration'] == {numbers[0]})."
+        )
     return whole(batch, *choose(name, settings))
 
 
@@ -150,12 +171,18 @@ def real_steps(batch: StepBatch) -> tuple[IntArray, StepBatch]:
 def run(estimator: Estimator, settings: Any, real: StepBatch) -> Computed:
     """Run an estimator on a batch without padding."""
     record = Record.of(real)
-    # Overflow shows as a value that is not finite, which is explained below instead of warned about here.
-    with np.errstate(over="ignore", invalid="ignore"):
+    check_scale(record.rewards)
+    # Distances between states that no path joins are infinite, and so is nothing else.
+    with np.errstate(invalid="ignore"):
         result = estimator.compute(record, settings)
-        if not np.isfinite(result.advantages.sum()):
-            raise BadSteps(
-                "The advantages are not finite because the rewards are too large for float64 arithmetic; "
-                f"the largest is {float(np.abs(record.rewards).max())}. Scale the rewards down."
-            )
     return Computed(estimator, settings, record, result, record.trajectories.order)
+
+
+def check_scale(rewards: FloatArray) -> None:
+    """Refuse rewards whose squares float64 cannot hold: with an infinite deviation every advantage would be zero."""
+    largest = max(float(rewards.max()), -float(rewards.min()))
+    if largest > LARGEST:
+        raise BadSteps(
+            f"The rewards are too large for float64 arithmetic: the largest is {largest:g} in size; expected at most "
+            f"{LARGEST:g}. Scale the rewards down."
+        )

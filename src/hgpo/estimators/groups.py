@@ -15,6 +15,8 @@ from ..steps.columns import BoolArray, FloatArray, IntArray
 # Differences below this share of the values' size are rounding, not signal: float64 carries 16 digits, and the
 # sum over a group of thousands loses up to four.
 ROUNDING = 1e-12
+SMALLEST = 1e-280
+"""Sums of squares below this have lost digits."""
 
 
 def segment_sums(labels: IntArray, values: FloatArray, count: int) -> FloatArray:
@@ -82,8 +84,14 @@ class Groups:
 
     def std(self, sample: bool) -> FloatArray:
         """Standard deviation of each group: over n, or over n - 1 with `sample`. Float64 [groups]."""
+        count = np.maximum(self.sizes - int(sample), 1)
         squares = self.sum(np.square(self.deviations))
-        std: FloatArray = np.sqrt(squares / np.maximum(self.sizes - int(sample), 1))
+        std: FloatArray = np.sqrt(squares / count)
+        lost = (squares < SMALLEST) & ~self.constant
+        if lost.any():
+            # Their squares are too small for float64; a power of two changes no digit.
+            larger = self.sum(np.square(self.deviations * 2.0**500))
+            std[lost] = np.sqrt(larger / count)[lost] / 2.0**500
         return std
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import BadSteps
 from ..play.prompts import observation_marks
+from ..steps.names import KEPT, Renaming
 
 # Other people's names for our columns, most specific first.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -67,8 +68,19 @@ def is_verl_dump(names: Iterable[str], columns: Mapping[str, str]) -> bool:
     return {"input", "output", "score"} <= present and not {"input", "output", "score"} & set(columns)
 
 
+def _verl_names(names: Iterable[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """Extend a column map by what verl's own columns are here; its `step` is the training step."""
+    own = {"step": "iteration", "input": "prompt", "output": "response"}
+    left = {theirs: ours for theirs, ours in own.items() if theirs in names and theirs not in columns}
+    taken = set(columns.values())
+    return {
+        **columns,
+        **{theirs: f"{KEPT}{theirs}" if ours in taken else ours for theirs, ours in left.items()},
+    }
+
+
 def from_verl(
-    rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]
+    rows: Iterable[dict[str, Any]], columns: Mapping[str, str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of a verl dump as rows of ours, and notes on what had to be assumed.
 
@@ -81,8 +93,10 @@ def from_verl(
     prompts: dict[str, int] = {}
     counts: dict[Any, int] = {}
     whole_prompt = 0
-    for number, row in enumerate(rows):
-        ours = _renamed(row, columns)
+    dumped = list(rows)
+    renaming = Renaming(_verl_names({name for row in dumped for name in row}, columns))
+    for number, row in enumerate(dumped):
+        ours = _renamed(row, renaming)
         if ours.get("padding"):
             ours |= {"observation": "", "action": ""}
         if ours.get("observation") is None:
@@ -93,6 +107,7 @@ def from_verl(
             ours["action"] = _action(str(ours["response"]))
         _place(ours, number, prompts, counts)
         steps.append(ours)
+    renaming.check_found("the verl dump")
     if whole_prompt:
         notes.append(
             f"{whole_prompt} of {len(steps)} prompts have no known mark before the observation, so the whole prompt "
@@ -133,19 +148,15 @@ def _key(uid: object) -> tuple[str, int, int] | None:
     return parts[0], int(parts[1]), int(parts[2])
 
 
-def _renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(row: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
     for name in ("input", "output", "score"):
         if name not in row:
             raise BadSteps(f"A row of the verl dump has no {name!r}; it has {', '.join(map(str, row))}.")
-    ours = {mapped: row[theirs] for theirs, mapped in columns.items() if theirs in row}
-    rest = {name: value for name, value in row.items() if name not in columns}
-    if "step" in rest:
-        ours.setdefault("iteration", rest.pop("step"))
-    ours.setdefault("prompt", rest.pop("input", None))
-    ours.setdefault("response", rest.pop("output", None))
-    ours.setdefault("reward", rest.get("score"))
-    for name, value in rest.items():
-        ours.setdefault(name, value)
+    ours = renaming.row(row)
+    if "reward" not in renaming.columns.values():
+        if "reward" in ours:
+            ours[f"{KEPT}reward"] = ours["reward"]
+        ours["reward"] = ours["score"]
     key = _key(ours.get("uid", ""))
     if key:
         if _PADDING.fullmatch(key[0]):

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..errors import BadFile, BadSetting, BadSteps
+from ..errors import BadFile, BadSteps
 from ..runs.folder import RunFolder
 from ..steps import files as stepfiles
 from ..steps.batch import REQUIRED, StepBatch
@@ -54,35 +52,17 @@ class Rollouts:
 
     def _read(self, file: Path, number: int) -> Iterator[Iteration]:
         names = _peek(file)
-        unknown = [theirs for theirs in self.columns if theirs not in names]
-        if unknown and names:
-            raise BadSetting(
-                f"--columns maps {', '.join(map(repr, unknown))}, which {file} does not have; it has "
-                f"{', '.join(names)}."
-            )
         if is_verl_dump(names, self.columns) and not set(REQUIRED) <= set(names):
             rows, notes = from_verl(stepfiles.rows(file), self.columns)
             self._note(*notes)
-            yield from _rows_by_iteration(rows, number)
+            yield from _by_iteration(StepBatch.from_rows(rows), number)
             return
         columns = known_names(names, self.columns)
         guessed = {theirs: ours for theirs, ours in columns.items() if theirs not in self.columns}
         if guessed:
             renamed = ", ".join(f"{theirs} as {ours}" for theirs, ours in guessed.items())
             self._note(f"columns read under our names: {renamed}")
-        # A column of the file that has the name of a mapped one would be overwritten; keep it under another.
-        for shadowed in (set(columns.values()) & set(names)) - columns.keys():
-            columns[shadowed] = f"original_{shadowed}"
-        if "iteration" not in {columns.get(name, name) for name in names}:
-            yield Iteration(number, StepBatch.read(file, columns))
-            return
-        try:
-            batch = StepBatch.read(file, columns)
-        except BadSteps:  # several iterations may use the same names for their trajectories
-            rows = [{columns.get(n, n): v for n, v in row.items()} for row in stepfiles.rows(file)]
-            yield from _rows_by_iteration(rows, number)
-        else:
-            yield from _by_iteration(batch, number)
+        yield from _by_iteration(StepBatch.read(file, columns), number)
 
     def inputs(self) -> list[Path]:
         """Every file that is read, or that belongs to the run that is read: nothing may be written over one."""
@@ -141,23 +121,7 @@ def _peek(file: Path) -> list[str]:
 
 
 def _by_iteration(batch: StepBatch, number: int) -> Iterator[Iteration]:
-    numbers = np.array([_whole(value, number) for value in batch["iteration"].tolist()], dtype=np.int64)
-    for value in np.unique(numbers):
-        rows = np.flatnonzero(numbers == value)
-        yield Iteration(int(value), batch if len(rows) == len(batch) else batch.take(rows))
-
-
-def _rows_by_iteration(rows: list[dict[str, Any]], number: int) -> Iterator[Iteration]:
-    parts: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        parts.setdefault(_whole(row.get("iteration"), number), []).append(row)
-    for value in sorted(parts) or [number]:
-        yield Iteration(value, StepBatch.from_rows(parts.get(value, [])))
-
-
-def _whole(value: Any, default: int) -> int:
-    """An iteration number, or the file's own where the column holds something else."""
-    try:
-        return int(value) if int(value) == value and abs(int(value)) < 2**53 else default
-    except (TypeError, ValueError, OverflowError):
-        return default
+    """The iterations of a file; one that does not say them is the iteration `number`."""
+    parts = batch.by_iteration()
+    for own, rows in parts:
+        yield Iteration(number if own is None else own, batch if len(parts) == 1 else batch.take(rows))

@@ -37,12 +37,14 @@ def _equal_returns(batch: StepBatch) -> tuple[BoolArray, int]:
     order = batch.trajectories
     returns = np.bincount(order.trajectory_ids, batch.rewards[order.order])
     groups = order.task_ids[order.step == 0]
-    low, high = (np.full(len(batch.encoded("task").values), value) for value in (np.inf, -np.inf))
+    low, high = (np.full(int(groups.max()) + 1, value) for value in (np.inf, -np.inf))
     np.minimum.at(low, groups, returns)
     np.maximum.at(high, groups, returns)
     present = np.isfinite(high)
     equal = present & (np.where(present, high, 0.0) - np.where(present, low, 0.0) < EQUAL)
-    return equal[batch.encoded("task").codes], int(equal.sum())
+    of_step = np.zeros(len(batch), dtype=bool)
+    of_step[order.order] = equal[order.task_ids]
+    return of_step, int(equal.sum())
 
 
 def distinct_prompt_share(batch: StepBatch) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import BadFile
 from ..files import atomic_folder
+from .seal import check_files, digests, sealed, unsealed
 
 SaveModel = Callable[[Path], None]
 """Writes a model in Hugging Face format into a folder that exists."""
@@ -16,26 +17,59 @@ SETTINGS = "hgpo.json"
 """So that evaluation knows K and the prompts, and adapters their base."""
 
 
-def write_model(folder: Path, save_model: SaveModel, settings: Mapping[str, Any]) -> None:
-    """Write a model's folder whole, in the place of an earlier one."""
+RESTORE = "Restore it from a copy, or use another checkpoint"
+
+
+def write_model(
+    folder: Path, save_model: SaveModel, settings: Mapping[str, Any], iteration: int | None = None
+) -> None:
+    """Write a model's folder whole, in the place of an earlier one; arguments as for `fill_model`."""
     with atomic_folder(folder) as partial:
-        fill_model(partial, save_model, settings)
+        fill_model(partial, save_model, settings, iteration=iteration)
 
 
 def fill_model(
-    folder: Path, save_model: SaveModel, settings: Mapping[str, Any], base: str | None = None
+    folder: Path,
+    save_model: SaveModel,
+    settings: Mapping[str, Any],
+    base: str | None = None,
+    iteration: int | None = None,
 ) -> None:
-    """Write the files of a model into a folder that exists.
+    """Write the files of a model into a folder that exists, with the digest of each.
 
     Args:
         folder: where to.
         save_model: writes the model itself.
         settings: the settings it was trained with.
         base: of adapters, the folder of the model they belong to, relative to `folder`: both may be moved together.
+        iteration: after how many iterations of a run.
     """
     save_model(folder)
-    content = {"config": settings} if base is None else {"config": settings, "base": base}
+    known = {"config": settings, "base": base, "iteration": iteration, "files": digests(folder)}
+    content = sealed({key: value for key, value in known.items() if value is not None})
     (folder / SETTINGS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def check_model(folder: Path) -> None:
+    """Compare the files of a model with the digests in its `hgpo.json`; files that are not listed are not looked at.
+
+    Raises:
+        BadFile: a file is missing or is not the one that was written.
+    """
+    expected = (_content(folder) or {}).get("files", {})
+    if not isinstance(expected, dict):
+        raise BadFile(f"{folder / SETTINGS} does not hold the digests of a model's files.")
+    check_files(
+        folder,
+        expected,
+        f"{RESTORE}; if you changed the file yourself, take `files` and `digest` out of {SETTINGS}",
+    )
+
+
+def model_iteration(folder: Path) -> int | None:
+    """After how many iterations of a run the model was written; None where that is not known."""
+    found = (_content(folder) or {}).get("iteration")
+    return found if isinstance(found, int) else None
 
 
 def model_settings(folder: Path) -> dict[str, Any] | None:
@@ -67,4 +101,4 @@ def _content(folder: Path) -> dict[str, Any] | None:
         raise BadFile(
             f"{path} holds a JSON {type(content).__name__}; expected the settings of a model, an object."
         )
-    return content
+    return unsealed(content, path, f"{RESTORE}; if you edited it yourself, take `digest` out of it")

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from ..config.schema import ModelConfig
 from ..errors import BadFile
 from .device import DTYPES, check_dtype
+from .folder import check_model
 from .lora import ADAPTERS, base_of, merge_into, merged
 from .packages import MODELS
 
@@ -41,6 +42,7 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
     hide_progress_bars()
     check_dtype(config.dtype, device)
     check_source(path)
+    check_model(Path(path))
     if (Path(path) / ADAPTERS).is_file():
         base, _ = load_model(base_of(Path(path)), config, device)
         return merge_into(base, Path(path)), load_tokenizer(path)
@@ -62,12 +64,41 @@ def load_model(path: str, config: ModelConfig, device: torch.device) -> tuple[An
 
 
 def load_weights(path: str, dtype: torch.dtype, attention: str = "sdpa") -> Any:
-    """The model alone, on the CPU; errors are those of transformers."""
-    from transformers import AutoModelForCausalLM
+    """The model alone, on the CPU; errors are those of transformers.
 
-    return AutoModelForCausalLM.from_pretrained(
-        path, dtype=dtype, attn_implementation=attention, use_safetensors=True, trust_remote_code=False
-    )
+    Raises:
+        ValueError: the weights are not those of the model that the folder's config.json describes. transformers would
+            fill what is missing with random numbers.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    loud = logging.get_verbosity()
+    logging.set_verbosity_error()  # its report of the weights that do not fit is an error here
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=dtype,
+            attn_implementation=attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    finally:
+        logging.set_verbosity(loud)
+    for kind, problem in (
+        ("mismatched_keys", "of another shape"),
+        ("missing_keys", "missing"),
+        ("unexpected_keys", "not part of the model"),
+    ):
+        names = sorted(str(one if isinstance(one, str) else one[0]) for one in found.get(kind) or ())
+        if names:
+            raise ValueError(
+                f"its weights are not those of the model that its config.json describes: {len(names)} "
+                f"{problem}, such as {names[0]}"
+            )
+    return model
 
 
 def load_tokenizer(path: str) -> Any:

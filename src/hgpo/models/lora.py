@@ -55,7 +55,25 @@ def base_of(folder: Path) -> str:
 
 def merge_into(model: Any, folder: Path) -> Any:
     """The base model `model` with the adapters of `folder` merged in."""
-    return _peft().PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+    from safetensors import SafetensorError, safe_open
+
+    peft = _peft()
+    try:
+        adapted = peft.PeftModel.from_pretrained(model, str(folder))
+        with safe_open(folder / "adapter_model.safetensors", "pt") as stored:
+            given = set(stored.keys())
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise BadFile(f"The adapters in {folder} cannot be loaded: {reason}.") from error
+    # peft fills adapters that are missing with their first values, without an error.
+    expected = set(peft.get_peft_model_state_dict(adapted))
+    if given != expected:
+        name = sorted(given ^ expected)[0]
+        what = "missing" if name in expected else "not part of the model"
+        raise BadFile(
+            f"The adapters in {folder} do not belong to the model that they name: {name} is {what}."
+        )
+    return adapted.merge_and_unload()
 
 
 def _peft() -> Any:

@@ -51,7 +51,7 @@ def read_curve(run: Path, split: str) -> Curve:
     if split not in stored.panels:
         raise UnknownName(f"evaluated split of {run}", split, stored.panels)
     key = success_key(split)
-    points = [(row["iteration"], row[key]) for row in folder.metrics() if row.get(key) is not None]
+    points = [(row["iteration"], row[key]) for row in folder.complete_metrics() if row.get(key) is not None]
     if not points:
         raise BadFile(f"{run} has no evaluation on {split!r} yet.")
     same = {

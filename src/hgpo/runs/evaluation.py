@@ -107,6 +107,11 @@ def evaluate(
         target = find_target(path, preset, overrides, checkpoint)
         if target.model in SCRIPTED and not Path(target.model).exists():
             engine = "scripted"
+    run = RunFolder(Path(path))
+    iteration = None
+    if engine != "endpoint" and run.holds_models():
+        run.check_model(Path(target.model))
+        iteration = run.model_iteration(Path(target.model))
     entry = check_engine(engine)
     config = target.config
     if config.threads and "torch" in entry.packages:
@@ -130,6 +135,7 @@ def evaluate(
     extra = {
         "target": path,
         "model": target.model,
+        "iteration": iteration,
         "history_length": config.agent.history_length,
         "config": as_dict(config),
         **provenance(),

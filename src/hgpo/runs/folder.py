@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,26 @@ from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, check_folder, safe_name, write_text
-from ..models.folder import SETTINGS, SaveModel, fill_model, model_settings, write_model
+from ..models.folder import (
+    SETTINGS,
+    SaveModel,
+    check_model,
+    fill_model,
+    model_iteration,
+    model_settings,
+    write_model,
+)
+from ..models.seal import check_files, content_digest, file_digest, sealed, unsealed
 from ..steps.batch import StepBatch
 from .lock import hold
-from .panels import Panel, PanelSummary
+from .panels import Panel, PanelSummary, tasks_digest
 from .provenance import provenance
 
 LOCAL, VERL = "hgpo", "verl"
 """The trainers."""
+LENGTH = ("iterations", "save_every", "keep")
+"""The settings that may change when a run is continued; all others make it what it is."""
+OTHER_CHECKPOINT = "Restore it from a copy, or delete the checkpoint's folder to go on from the one before"
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,8 @@ class Description:
     panels: Mapping[str, PanelSummary] = field(default_factory=dict)
     """The evaluated task panel of each split."""
     training_tasks: int = 0
+    training_digest: str = ""
+    """Of the training tasks; empty in records of earlier versions."""
     trainer: str = LOCAL
     """`hgpo` or `verl`."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +107,7 @@ class Description:
 
     @classmethod
     def of(
-        cls, config: Config, panels: Mapping[str, Panel], training_tasks: int, trainer: str = LOCAL
+        cls, config: Config, panels: Mapping[str, Panel], training_tasks: Sequence[str], trainer: str = LOCAL
     ) -> Description:
         """Of a run that begins here and now."""
         return cls(
@@ -101,10 +115,65 @@ class Description:
             as_dict(config),
             {"name": config.estimator.name, **estimator_settings(config)},
             {split: panel.summary() for split, panel in panels.items()},
-            training_tasks,
+            len(training_tasks),
+            tasks_digest(training_tasks),
             trainer,
             provenance(),
         )
+
+    @property
+    def identity(self) -> str:
+        """The digest of the settings that make the run what it is: all but its length."""
+        return identity(self.config)
+
+    def continued(self, now: Description) -> Description:
+        """This run, gone on with here and now: its own settings with the length of `now`.
+
+        Settings that a later version of the package added keep out of it: what the run is does not change.
+
+        Raises:
+            BadSetting: `now` is another run.
+            BadFile: the tasks are not those that the run was begun with.
+        """
+        own = as_dict(build(self.config))
+        changed = [name for name in own if name not in LENGTH and own[name] != now.config.get(name)]
+        if changed:
+            raise BadSetting(
+                f"{', '.join(changed)} cannot be changed on resuming: the run goes on with its own settings. "
+                f"Only {', '.join(LENGTH)} can. Start a new run for the rest."
+            )
+        if self.trainer != now.trainer:
+            raise BadSetting(
+                f"The run is one of {_COMMANDS[self.trainer]}, and cannot be continued by {_COMMANDS[now.trainer]}."
+            )
+        for split, panel in self.panels.items():
+            found = now.panels.get(split)
+            if found is not None and found.digest != panel.digest:
+                raise BadFile(
+                    f"The tasks of {split!r} are not those that the run was begun with (panel {found.digest}, expected "
+                    f"{panel.digest}): data of the environment was changed. Restore it, or start a new run."
+                )
+        if self.training_digest and self.training_digest != now.training_digest:
+            raise BadFile(
+                f"The training tasks ({now.training_tasks}, digest {now.training_digest}) are not those that the run "
+                f"was begun with ({self.training_tasks}, digest {self.training_digest}): data of the environment was "
+                "changed. Restore it, or start a new run."
+            )
+        return replace(
+            now,
+            name=self.name,
+            config={**self.config, **{name: now.config[name] for name in LENGTH}},
+            estimator=self.estimator or now.estimator,
+            panels=self.panels or now.panels,
+        )
+
+
+_COMMANDS = {LOCAL: "`hgpo train`", VERL: "`hgpo verl`"}
+
+
+def identity(config: Mapping[str, Any]) -> str:
+    """The digest of all settings but those of a run's length."""
+    return content_digest({name: value for name, value in config.items() if name not in LENGTH})
 
 
 @dataclass(frozen=True)
@@ -148,9 +217,46 @@ class Checkpoint:
 
     def state(self) -> TrainState:
         """Where the run stood."""
+        content = {name: value for name, value in self._content().items() if name != "seal"}
         try:
-            return TrainState(**_read_json(self.path / "state.json", "the state of a run"))
-        except (BadFile, TypeError) as error:
+            return TrainState(**content)
+        except TypeError as error:
+            raise self._damaged(error) from error
+
+    def seal(self) -> Mapping[str, Any]:
+        """The digests of what the checkpoint stands for; empty in checkpoints of earlier versions."""
+        found = self._content().get("seal", {})
+        return found if isinstance(found, dict) else {}
+
+    def check(self, run: str) -> None:
+        """Compare everything in the checkpoint with its digests, and the run that it was made by.
+
+        Args:
+            run: `Description.identity` of the run that the checkpoint lies in.
+
+        Raises:
+            BadFile: a file is missing, damaged or of another run; says which.
+        """
+        check_files(self.path, self.check_model(run).get("files", {}), OTHER_CHECKPOINT)
+
+    def check_model(self, run: str) -> Mapping[str, Any]:
+        """The part of `check` about the policy, for those who only play it; returns the digests of the rest."""
+        seal = self.seal()
+        if seal.get("run", run) != run:
+            raise BadFile(
+                f"The checkpoint {self.path} belongs to a run with other settings than those in config.json: one of "
+                f"the two was edited, or comes from another run. {OTHER_CHECKPOINT}."
+            )
+        if "model" in seal:
+            check_files(self.model, {SETTINGS: seal["model"]}, OTHER_CHECKPOINT)
+        check_model(self.model)
+        return seal
+
+    def _content(self) -> dict[str, Any]:
+        path = self.path / "state.json"
+        try:
+            return unsealed(_read_json(path, "the state of a run"), path)
+        except BadFile as error:
             raise self._damaged(error) from error
 
     def tensors(self) -> dict[str, Any]:
@@ -165,7 +271,8 @@ class Checkpoint:
 
     def _damaged(self, error: Exception) -> BadFile:
         return BadFile(
-            f"The checkpoint {self.path} is damaged: {error}. Delete it to go on from the one before."
+            f"The checkpoint {self.path} is damaged: {str(error).rstrip('.')}. Delete its folder to go on from the one "
+            "before."
         )
 
 
@@ -264,7 +371,7 @@ class RunFolder:
 
     def description(self) -> Description:
         """What the run is; fields that an earlier version did not write are empty."""
-        content = _read_json(self.config_file, "the configuration of a run")
+        content = unsealed(_read_json(self.config_file, "the configuration of a run"), self.config_file)
         try:
             return Description(
                 name=str(content.get("name", "")),
@@ -275,6 +382,7 @@ class RunFolder:
                     for split, part in dict(content.get("panels") or {}).items()
                 },
                 training_tasks=int(content.get("training_tasks", 0)),
+                training_digest=str(content.get("training_digest", "")),
                 trainer=str(content.get("trainer", LOCAL)),
                 provenance={
                     key: content[key] for key in ("versions", "commit", "platform", "cpus") if key in content
@@ -289,7 +397,18 @@ class RunFolder:
         content = asdict(description)
         content["panels"] = {split: panel.content() for split, panel in description.panels.items()}
         provenance = content.pop("provenance")
-        _write_json(self.config_file, {**content, **provenance})
+        _write_json(self.config_file, sealed({**content, **provenance}))
+
+    def go_on(self, description: Description) -> None:
+        """Write `config.json` of a run that begins here, or of the run here that goes on.
+
+        Raises:
+            BadSetting: the run here is another one.
+            BadFile: something of it is lost, or its tasks were changed.
+        """
+        if self.exists():
+            description = self.description().continued(description)
+        self.describe(description)
 
     def config(self) -> Config:
         """The run's settings.
@@ -342,11 +461,56 @@ class RunFolder:
         with open(self.metrics_file, "a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
             out.flush()
+            os.fsync(out.fileno())
 
     def rewind_metrics(self, iteration: int) -> None:
         """Keep the lines up to `iteration` only: what came after the checkpoint will be written again."""
         kept = [row for row in self.metrics() if row["iteration"] <= iteration]
         write_text(self.metrics_file, "".join(json.dumps(row) + "\n" for row in kept))
+
+    def complete_metrics(self) -> list[dict[str, Any]]:
+        """`metrics`, with nothing lost, repeated or changed: a start that is not the start gives a wrong gain.
+
+        Raises:
+            BadFile: an iteration has no line or several, or the lines are not those that the last checkpoint saw.
+        """
+        saved = self.checkpoints()  # before the lines: a run that is under way writes these first
+        rows = self.metrics()
+        numbers = [row["iteration"] for row in rows]
+        first = numbers[0] if numbers else 0
+        # verl counts its first iteration as 1 where nothing is evaluated before it.
+        allowed = (0, 1) if self.exists() and self.description().trainer == VERL else (0,)
+        missing = next((at for at, number in enumerate(numbers, start=first) if at != number), None)
+        if first not in allowed:
+            missing = 0
+        if missing is None and saved and saved[-1].iteration > (numbers[-1] if numbers else -1):
+            missing = len(numbers)
+        if missing is not None:
+            raise BadFile(
+                f"{self.metrics_file} has no line for iteration {missing}: a line was lost or changed. Restore the "
+                "file from a copy."
+            )
+        try:
+            seal = saved[-1].seal().get("metrics") if saved else None
+        except BadFile:
+            if saved[-1].path.exists():
+                raise
+            return self.complete_metrics()  # a run that is under way has put another in its place
+        if seal is not None and self._metrics_digest(saved[-1].iteration) != seal:
+            raise BadFile(
+                f"{self.metrics_file} is not what was written: the lines up to iteration {saved[-1].iteration} are not "
+                "those that its checkpoint saw. A line was changed, repeated or moved. Restore the file from a copy."
+            )
+        return rows
+
+    def _metrics_digest(self, iteration: int) -> str:
+        """Of the lines up to an iteration, each counted as often as it is there."""
+        lines = self.metrics_file.read_bytes().splitlines() if self.metrics_file.is_file() else []
+        rows = []
+        for line in lines:
+            with contextlib.suppress(ValueError):  # the last one, when a kill cut it off
+                rows.append(json.loads(line))
+        return content_digest([row for row in rows if row["iteration"] <= iteration])
 
     # Checkpoints
 
@@ -356,12 +520,29 @@ class RunFolder:
         return self.path / "checkpoints"
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All complete checkpoints of `hgpo train`, oldest first."""
-        return [
-            Checkpoint(path)
-            for path in _children(self.checkpoint_parent)
-            if path.name.isdigit() and (path / "state.json").is_file()
-        ]
+        """All checkpoints of `hgpo train`, oldest first; a folder of that name was complete when it appeared."""
+        return [Checkpoint(path) for path in _children(self.checkpoint_parent) if path.name.isdigit()]
+
+    def resume_point(self) -> Checkpoint | None:
+        """The checkpoint to go on from, None for a run that has not made one; everything about it is checked.
+
+        Raises:
+            BadFile: something is lost, damaged or of another run; says which file.
+        """
+        saved = self.checkpoints()
+        if not saved:
+            if any(row["iteration"] > 0 for row in self.metrics()):
+                raise BadFile(
+                    f"{self.metrics_file} tells of iterations after the first, but there is no checkpoint in "
+                    f"{self.checkpoint_parent}. Restore it from a copy, or start a new run."
+                )
+            return None
+        saved[-1].check(self.description().identity)
+        start = saved[-1].seal().get("start")
+        if start is not None:
+            check_files(self.start, {SETTINGS: start})
+        self.complete_metrics()
+        return saved[-1]
 
     def save_checkpoint(
         self,
@@ -391,8 +572,18 @@ class RunFolder:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, written.weights)
             written.model.mkdir()
             base = os.path.relpath(self.start, target / written.model.name) if self.start.is_dir() else None
-            fill_model(written.model, save_model, settings, base)
-            (partial / "state.json").write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
+            fill_model(written.model, save_model, settings, base, state.iteration)
+            start = self.start / SETTINGS
+            seal = {
+                "run": self.description().identity if self.exists() else identity(settings),
+                "files": {written.weights.name: file_digest(written.weights)},
+                # These name the digests of the files beside them.
+                "model": file_digest(written.model / SETTINGS),
+                "start": file_digest(start) if start.is_file() else None,
+                "metrics": self._metrics_digest(state.iteration),
+            }
+            content = sealed({**asdict(state), "seal": seal})
+            (partial / "state.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
         known = self.checkpoints()
         for old in known[:-keep]:
             if old.iteration != state.best_iteration:
@@ -422,10 +613,43 @@ class RunFolder:
         """`model/`, the policy at the end."""
         return self.path / "model"
 
-    def export(self, save_model: SaveModel, settings: Mapping[str, Any]) -> Path:
-        """Write `model/`."""
-        write_model(self.model, save_model, settings)
+    def export(self, save_model: SaveModel, settings: Mapping[str, Any], iteration: int) -> Path:
+        """Write `model/`, the policy after so many iterations."""
+        write_model(self.model, save_model, settings, iteration)
         return self.model
+
+    def model_iteration(self, model: Path) -> int | None:
+        """After how many iterations one of the run's policies was written; None where that is not known."""
+        for iteration, path in self.saved_models().items():
+            if path == model:
+                return iteration
+        found = model_iteration(model)
+        if found is None and model == self.model:
+            # Earlier versions wrote it into the outcome alone.
+            found = (self.results() or {}).get("iterations")
+        return found if isinstance(found, int) else None
+
+    def check_model(self, model: Path) -> None:
+        """Compare one of the run's policies with its digests and with the run.
+
+        Raises:
+            BadFile: a file is missing, damaged or of another run; says which.
+        """
+        if not self.exists():
+            return
+        described = self.description()
+        for one in self.checkpoints():
+            if one.model == model:
+                one.check_model(described.identity)
+                start = one.seal().get("start")
+                if start is not None and self.start.is_dir():
+                    check_files(self.start, {SETTINGS: start})
+        sealed_end = model == self.model and model_iteration(model) is not None
+        if sealed_end and identity(model_settings(model) or {}) != described.identity:
+            raise BadFile(
+                f"{model} belongs to a run with other settings than those in {self.config_file}: one of the two was "
+                "edited, or comes from another run. Restore it, or choose a checkpoint with --checkpoint."
+            )
 
     def holds_models(self) -> bool:
         """Whether there is something to evaluate: a finished run may have been stripped of its checkpoints."""
@@ -447,9 +671,12 @@ class RunFolder:
             BadFile: nothing was saved yet, or not the best.
             UnknownName: there is no such checkpoint.
         """
-        if checkpoint == "last" and model_settings(self.model) is not None:
-            return self.model
         saved = self.saved_models()
+        if checkpoint == "last" and model_settings(self.model) is not None:
+            # Of an end that the run has gone on after, it is not the last.
+            exported = self.model_iteration(self.model)
+            if not saved or (exported is not None and exported >= max(saved)):
+                return self.model
         if not saved:
             raise BadFile(f"{self.path} has no checkpoint yet; let it train a little, then evaluate.")
         last = max(saved)
@@ -472,7 +699,9 @@ class RunFolder:
     def best_iteration(self) -> int:
         """The iteration with the best success on the first evaluated split, the earliest of equals; -1 without."""
         key = next((success_key(split) for split in self.description().panels), "")
-        evaluated = [(-row[key], row["iteration"]) for row in self.metrics() if row.get(key) is not None]
+        evaluated = [
+            (-row[key], row["iteration"]) for row in self.complete_metrics() if row.get(key) is not None
+        ]
         return min(evaluated)[1] if evaluated else -1
 
     # Rollouts

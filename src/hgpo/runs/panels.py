@@ -58,7 +58,7 @@ class Panel:
             self.world_version,
             self.digest,
             self.world,
-            _digest(list(self.tasks)),
+            tasks_digest(self.tasks),
         )
 
 
@@ -149,6 +149,11 @@ def spread(tasks: Sequence[str], limit: int) -> tuple[str, ...]:
     if not limit or limit >= len(tasks):
         return tuple(tasks)
     return tuple(tasks[index * len(tasks) // limit] for index in range(limit))
+
+
+def tasks_digest(tasks: Sequence[str]) -> str:
+    """The digest of task ids in their order."""
+    return _digest(list(tasks))
 
 
 def _digest(content: Any) -> str:

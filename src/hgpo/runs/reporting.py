@@ -28,7 +28,7 @@ def finish(
         screen: where the closing lines go.
         resume: the command that continues a run.
     """
-    rows = run.metrics()
+    rows = run.complete_metrics()
     for split, panel in panels.items():
         key = success_key(split)
         values = [row[key] for row in rows if row.get(key) is not None]

@@ -142,7 +142,8 @@ class _Run:
         """The whole run."""
         config = self.config
         if self.processes.first:
-            self.folder.describe(Description.of(config, self.panels, len(self.tasks)))
+            self.folder.resume_point()
+            self.folder.go_on(Description.of(config, self.panels, self.tasks))
         self.processes.barrier()
         state = self._set_up()
         # Until here an interrupt ends the run at once, for there is nothing to save; from here on it is remembered.
@@ -173,7 +174,9 @@ class _Run:
         }
         if self.processes.first:
             self.folder.export(
-                lambda partial: save_model(self.learner.actor, self.tokenizer, partial), as_dict(config)
+                lambda partial: save_model(self.learner.actor, self.tokenizer, partial),
+                as_dict(config),
+                state.iteration,
             )
             result = finish(self.folder, result, self.panels, self.screen, "hgpo train --resume")
         # Leave together: a process that tears its connections down early can bring the others down.

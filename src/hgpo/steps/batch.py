@@ -12,6 +12,7 @@
 | `state_key`, `prompt`, `response`, `done`, `success`, `admissible` | optional, see the documentation |
 | `prompt_ids`, `response_ids`, `logprobs` | token ids and log-probabilities of the step, lists (optional) |
 | `padding` | rows to leave out of everything (optional, false) |
+| `iteration` | the training iteration; what is said of a task holds within each (optional, in all rows or in none) |
 
 Any other column is kept as it is.
 """
@@ -39,8 +40,18 @@ from .columns import (
     concatenate,
     object_array,
 )
-from .order import Trajectories, locate
-from .values import FLAGS, TEXT, convert, convert_plain, defaults, encode, encode_into, lists
+from .order import Trajectories, apart, locate
+from .values import (
+    FLAGS,
+    TEXT,
+    convert,
+    convert_plain,
+    defaults,
+    encode,
+    encode_into,
+    iteration_numbers,
+    lists,
+)
 
 REQUIRED = ("task", "trajectory", "step", "observation", "reward")
 CHUNK = 65_536
@@ -104,7 +115,11 @@ class StepBatch:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], columns: Mapping[str, str] | None = None) -> StepBatch:
-        """Read a `.jsonl`, `.jsonl.gz` or `.parquet` file; `columns` maps names in the file to ours."""
+        """Read a `.jsonl`, `.jsonl.gz` or `.parquet` file.
+
+        `columns` maps names in the file to ours. A mapped column wins over one that has the name already, which is
+        kept as `original_NAME`.
+        """
         from .files import read
 
         return read(path, columns or {})
@@ -168,10 +183,32 @@ class StepBatch:
         return np.full(len(self), FLAGS[name])
 
     @cached_property
+    def iterations(self) -> IntArray | None:
+        """Training iteration of each step [steps]; None where no row says one."""
+        if "iteration" not in self._columns:
+            return None
+        return iteration_numbers(self["iteration"], self.flag("padding"))
+
+    def by_iteration(self) -> list[tuple[int | None, IntArray]]:
+        """Number and rows of each iteration, ascending; number None and all rows where no row says one."""
+        numbers = self.iterations
+        if numbers is None:
+            return [(None, np.arange(len(self)))]
+        if (numbers == numbers[0]).all():
+            return [(int(numbers[0]), np.arange(len(self)))]
+        return [(int(number), np.flatnonzero(numbers == number)) for number in np.unique(numbers)]
+
+    @cached_property
     def trajectories(self) -> Trajectories:
-        """Canonical order of the steps; checks the step indices."""
+        """Canonical order of the steps; checks the step indices.
+
+        Tasks and trajectories of different iterations are different ones, whatever their names.
+        """
         step: IntArray = self._columns["step"]  # type: ignore[assignment]
-        return locate(self.encoded("task"), self.encoded("trajectory"), step)
+        task, numbers = self.encoded("task"), self.iterations
+        if numbers is not None and (numbers != numbers[0]).any():
+            task = apart(task, numbers)
+        return locate(task, self.encoded("trajectory"), step)
 
     # Making another one from it
 
@@ -186,6 +223,16 @@ class StepBatch:
         return StepBatch(
             {**self._columns, **{name: convert(name, values) for name, values in columns.items()}}
         )
+
+    def renamed(self, names: Mapping[str, str]) -> StepBatch:
+        """The same steps with some columns under other names, from old to new."""
+        for old, new in names.items():
+            if new in self._columns:
+                raise BadSteps(
+                    f"The column {old!r} would be kept as {new!r}, which the steps have already. Remove or rename one "
+                    f"of them (the command line takes --columns {new}=other)."
+                )
+        return StepBatch({names.get(name, name): column for name, column in self._columns.items()})
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The steps as dicts of plain Python values, one at a time."""
@@ -238,11 +285,10 @@ class ColumnBuilder:
             )
         columns: dict[str, Column] = {}
         for name, parts in self.parts.items():
-            joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
             if name in self.encoders:
-                columns[name] = Categorical(joined, object_array(list(self.encoders[name])))
+                columns[name] = Categorical(np.concatenate(parts), object_array(list(self.encoders[name])))
             else:
-                columns[name] = joined
+                columns[name] = parts[0] if len(parts) == 1 else concatenate(parts)
         return _checked(columns)
 
     def _bad_row(self, rows: Sequence[Any], error: Exception) -> BadSteps:
@@ -278,7 +324,16 @@ def _checked(columns: dict[str, Column]) -> StepBatch:
     batch = StepBatch(columns)
     if len(batch) == 0:
         raise BadSteps("The batch is empty: the columns have no entries. Give at least one step.")
-    if not batch.flag("padding").any():
+    padding = batch.flag("padding")
+    for name in TEXT:
+        missing = [code for code, value in enumerate(batch.encoded(name).values) if value is None]
+        if missing and (lacking := np.isin(batch.encoded(name).codes, missing) & ~padding).any():
+            raise BadSteps(
+                f"Row {np.flatnonzero(lacking)[0]} has no {name} (null); expected a "
+                f"value in every row that is not padding, because steps "
+                f"are compared by it."
+            )
+    if not padding.any():
         _ = batch.trajectories
     return batch
 

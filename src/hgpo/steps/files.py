@@ -6,16 +6,20 @@ once, so ten million steps need neither ten million dicts nor ten million string
 Files that we write say in which version of the schema (what the columns mean) they are: Parquet in its metadata, JSON
 lines in the first step, under one more key. So every line stays a whole step for tools that read line by line, and
 files may be concatenated or cut. Files without a version, such as other people's, are read as they are.
+
+Parquet that we write also holds a digest of all its bytes, so that a file with one bit changed is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import itertools
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -27,29 +31,38 @@ from ..files import atomic_path, writes_into
 from ..progress import Progress
 from ..version import __version__
 from .batch import CHUNK, ColumnBuilder, StepBatch
-from .columns import Categorical, Encoder, Ragged, object_array
+from .columns import Categorical, Encoder, Ragged, concatenate, object_array
+from .names import Renaming
 from .values import TEXT
 
 SCHEMA_VERSION = 1
 VERSION_KEY = "hgpo_schema_version"
+DIGEST_KEY = "hgpo_digest"
+"""SHA-256 of the whole Parquet file, taken with zeros in the place of the digest itself."""
+NO_DIGEST = b"0" * 64
+ROWS_PER_GROUP = 4 * CHUNK
 
 
 def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
     """Read a file of steps; `columns` maps names in the file to ours."""
     source = Path(path)
     form = _format(source)
+    renaming = Renaming(columns)
     if not source.is_file():
         raise BadFile(f"There is no file {source}. Check the path.")
     if source.stat().st_size == 0:
         raise BadFile(f"{source} is empty; expected one step per line (JSON) or row (Parquet).")
     with Progress(f"reading {source.name}", total=source.stat().st_size) as progress:
         try:
-            return (
-                _read_parquet(source, columns, progress)
+            batch = (
+                _read_parquet(source, renaming, progress)
                 if form == "parquet"
-                else _read_jsonl(source, columns, progress)
+                else _read_jsonl(source, renaming, progress)
             )
+            renaming.check_found(source)
+            return batch
         except BadSteps as error:
+            renaming.check_found(source)
             raise BadSteps(f"{source}: {error}") from None
 
 
@@ -62,8 +75,7 @@ def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     if form == "parquet":
         arrow = _pyarrow()
         with _parquet_errors(arrow, source):
-            file = arrow.parquet.ParquetFile(source)
-            _check_metadata(file.schema_arrow, source)
+            file = _open_parquet(arrow, source)
             for piece in file.iter_batches(batch_size=CHUNK):
                 yield from piece.to_pylist()
         return
@@ -71,16 +83,14 @@ def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if form == "jsonl.gz" else raw  # type: ignore[assignment]
         for number, line in enumerate(_lines(stream, source), start=1):
             if line.strip():
-                yield _parse(line, number, source, {})
+                yield _parse(line, number, source)
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
     """Names of the columns of a Parquet file."""
     source, arrow = Path(path), _pyarrow()
     with _parquet_errors(arrow, source):
-        schema = arrow.parquet.read_schema(source)
-    _check_metadata(schema, source)
-    return list(map(str, schema.names))
+        return list(map(str, _open_parquet(arrow, source).schema_arrow.names))
 
 
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
@@ -143,7 +153,7 @@ def check_version(version: Any, source: Path) -> None:
 # JSON lines
 
 
-def _read_jsonl(source: Path, columns: Mapping[str, str], progress: Progress) -> StepBatch:
+def _read_jsonl(source: Path, renaming: Renaming, progress: Progress) -> StepBatch:
     builder = ColumnBuilder()
     number = 0
     with open(source, "rb") as raw:
@@ -155,7 +165,7 @@ def _read_jsonl(source: Path, columns: Mapping[str, str], progress: Progress) ->
             for line in chunk:
                 number += 1
                 if line.strip():
-                    rows.append(_parse(line, number, source, columns))
+                    rows.append(renaming.row(_parse(line, number, source)))
             if rows:
                 builder.add_rows(rows)
             progress.add(raw.tell() - position)
@@ -166,13 +176,13 @@ def _read_jsonl(source: Path, columns: Mapping[str, str], progress: Progress) ->
 def _lines(stream: IO[bytes], source: Path) -> Iterator[bytes]:
     try:
         yield from stream
-    except (EOFError, OSError, gzip.BadGzipFile) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise BadFile(f"{source} is damaged or cut short: {error}. Copy or write the file again.") from None
 
 
-def _parse(line: bytes, number: int, source: Path, columns: Mapping[str, str]) -> dict[str, Any]:
+def _parse(line: bytes, number: int, source: Path) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = "the line ends in the middle (a truncated file?)" if not line.endswith(b"\n") else str(error)
         raise BadFile(
@@ -185,7 +195,7 @@ def _parse(line: bytes, number: int, source: Path, columns: Mapping[str, str]) -
         )
     if VERSION_KEY in row:
         check_version(row.pop(VERSION_KEY), source)
-    return {columns.get(name, name): value for name, value in row.items()} if columns else row
+    return row
 
 
 def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: bool) -> None:
@@ -195,10 +205,10 @@ def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: b
         with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
             for number, row in enumerate(batch.rows()):
                 step = row if number else {VERSION_KEY: SCHEMA_VERSION, **row}
-                try:
-                    text.write(json.dumps(step, ensure_ascii=False, default=_plain) + "\n")
-                except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
-                    text.write(json.dumps(step, default=_plain) + "\n")
+                line = json.dumps(step, ensure_ascii=False, default=_plain)
+                if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
+                    line = json.dumps(step, default=_plain)  # half a pair is no UTF-8, but JSON can escape it
+                text.write(line + "\n")
                 progress.add()
 
 
@@ -235,16 +245,25 @@ def _parquet_errors(arrow: Any, source: Path) -> Iterator[None]:
         ) from None
 
 
-def _read_parquet(source: Path, columns: Mapping[str, str], progress: Progress) -> StepBatch:
+def _open_parquet(arrow: Any, source: Path, texts: bool = False) -> Any:
+    """A Parquet file, its digest and version checked; with `texts` columns of text are read encoded."""
+    _check_digest(source)
+    schema = arrow.parquet.read_schema(source)
+    _check_metadata(schema, source)
+    encoded = [field.name for field in schema if texts and arrow.types.is_string(field.type)]
+    return arrow.parquet.ParquetFile(source, read_dictionary=encoded, page_checksum_verification=True)
+
+
+def _read_parquet(source: Path, renaming: Renaming, progress: Progress) -> StepBatch:
     arrow = _pyarrow()
     with _parquet_errors(arrow, source):
-        schema = arrow.parquet.read_schema(source)
-        _check_metadata(schema, source)
-        texts = [field.name for field in schema if arrow.types.is_string(field.type)]
-        file = arrow.parquet.ParquetFile(source, read_dictionary=texts)
+        file = _open_parquet(arrow, source, texts=True)
+        names = renaming.row({name: name for name in file.schema_arrow.names})
+        if len(names) < len(file.schema_arrow.names):
+            raise BadFile(f"{source} has two columns of one name; expected every name once.")
         gathered = _ArrowColumns()
         for piece in file.iter_batches(batch_size=CHUNK):
-            gathered.add({columns.get(name, name): piece.column(name) for name in piece.schema.names})
+            gathered.add({ours: piece.column(theirs) for ours, theirs in names.items()})
             progress.add(source.stat().st_size * piece.num_rows / max(file.metadata.num_rows, 1))
     return gathered.finish()
 
@@ -253,6 +272,48 @@ def _check_metadata(schema: Any, source: Path) -> None:
     stored = (schema.metadata or {}).get(VERSION_KEY.encode())
     if stored is not None:
         check_version(int(stored) if stored.isdigit() else stored.decode(errors="replace"), source)
+
+
+def _check_digest(source: Path) -> None:
+    """Refuse a file that has a digest which is not that of its bytes."""
+    stored, place = _find_digest(source)
+    if stored and _digest(source, place) != stored:
+        raise BadFile(
+            f"{source} is damaged: its bytes do not have the digest that was stored when it was written. Copy or write "
+            f"the file again."
+        )
+
+
+def _find_digest(source: Path) -> tuple[bytes, int]:
+    """The stored digest and where it stands; empty for a file without one, such as other people's."""
+    with open(source, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        # A Parquet file ends with what describes it, the length of that in 4 bytes, and a mark of 4.
+        file.seek(max(size - 8, 0))
+        start = max(size - 8 - int.from_bytes(file.read(8)[:4], "little"), 0)
+        file.seek(start)
+        footer = file.read()
+    key = footer.rfind(DIGEST_KEY.encode())
+    # Between the key and its value stand the type of the value and its length (64), a byte each.
+    place = key + len(DIGEST_KEY) + 2
+    if key < 0:
+        return b"", 0
+    return footer[place : place + len(NO_DIGEST)], start + place
+
+
+def _digest(source: Path, place: int) -> bytes:
+    """Digest of a file that is `NO_DIGEST` at `place`, whatever stands there."""
+    found = hashlib.sha256()
+    with open(source, "rb") as file:
+        left = place
+        while left and (block := file.read(min(left, 1 << 20))):
+            found.update(block)
+            left -= len(block)
+        found.update(NO_DIGEST)
+        file.seek(place + len(NO_DIGEST))
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest().encode()
 
 
 class _ArrowColumns:
@@ -282,7 +343,7 @@ class _ArrowColumns:
         for name, parts in self.parts.items():
             encoder = self.encoders.get(name)
             if encoder is None:
-                columns[name] = np.concatenate(parts)
+                columns[name] = concatenate(parts)
             elif all(part.dtype == np.int64 for part in parts):
                 columns[name] = Categorical(np.concatenate(parts), object_array(list(encoder)))
             else:  # a null appeared before the first text: decode what was encoded
@@ -298,46 +359,83 @@ def _is_number(arrow: Any, kind: Any) -> bool:
 
 def _write_parquet(batch: StepBatch, target: Path, progress: Progress) -> None:
     arrow = _pyarrow()
-    rows_per_group = 4 * CHUNK
-    writer = None
-    try:
-        for start in range(0, len(batch), rows_per_group):
-            rows = np.arange(start, min(start + rows_per_group, len(batch)))
+    fields = [arrow.field(name, _arrow_type(arrow, name, batch)) for name in batch.column_names]
+    schema = arrow.schema(fields, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
+    with (
+        _storing(arrow, "The steps"),
+        arrow.parquet.ParquetWriter(target, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for start in range(0, len(batch), ROWS_PER_GROUP):
+            rows = np.arange(start, min(start + ROWS_PER_GROUP, len(batch)))
             part = batch.take(rows)
-            arrays = {name: _to_arrow(arrow, name, part) for name in part.column_names}
-            table = arrow.table(arrays)
-            if writer is None:
-                table = table.replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
-                writer = arrow.parquet.ParquetWriter(target, table.schema, compression="zstd")
-            writer.write_table(table.cast(writer.schema))
+            arrays = [_to_arrow(arrow, field, part) for field in schema]
+            writer.write_table(arrow.table(arrays, schema=schema))
             progress.add(len(rows))
-    except (arrow.ArrowException, TypeError) as error:
+        writer.add_key_value_metadata({DIGEST_KEY: NO_DIGEST.decode()})
+    stored, place = _find_digest(target)
+    assert stored == NO_DIGEST
+    digest = _digest(target, place)
+    with open(target, "r+b") as file:
+        file.seek(place)
+        file.write(digest)
+
+
+@contextlib.contextmanager
+def _storing(arrow: Any, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise BadSteps(
-            f"A column cannot be stored as Parquet: {str(error).splitlines()[0]} Give every column values of one type."
+            f"{what} cannot be stored as Parquet: {str(error).splitlines()[0].rstrip('.')}. Give every column values "
+            f"of one type, or write .jsonl."
         ) from None
-    finally:
-        if writer is not None:
-            writer.close()
 
 
-def _to_arrow(arrow: Any, name: str, batch: StepBatch) -> Any:
+def _arrow_type(arrow: Any, name: str, batch: StepBatch) -> Any:
+    """The type of a whole column, so that all its pieces have the same."""
     column = batch.column(name)
-    if isinstance(column, Categorical):
-        values: Sequence[Any] = column.values.tolist()
-        if all(isinstance(value, str) for value in values):
-            codes = arrow.array(column.codes.astype(np.int32))
-            return arrow.DictionaryArray.from_arrays(codes, arrow.array(values, arrow.string())).cast(
-                arrow.string()
+    with _storing(arrow, f"The column {name!r}"):
+        if isinstance(column, Ragged):
+            return arrow.list_(arrow.from_numpy_dtype(column.values.dtype))
+        values = column.values if isinstance(column, Categorical) else column
+        if values.dtype != object:
+            return arrow.from_numpy_dtype(values.dtype)
+        plain = values.tolist()
+        if name in TEXT and len({type(value) for value in plain}) > 1:
+            raise TypeError("it mixes types")
+        return arrow.infer_type(plain)
+
+
+def _to_arrow(arrow: Any, field: Any, batch: StepBatch) -> Any:
+    column = batch.column(field.name)
+    with _storing(arrow, f"The column {field.name!r}"):
+        if isinstance(column, Categorical):
+            if arrow.types.is_string(field.type):
+                codes = arrow.array(column.codes.astype(np.int32))
+                texts = arrow.array(column.values.tolist(), arrow.string())
+                return arrow.DictionaryArray.from_arrays(codes, texts).cast(arrow.string())
+            return arrow.array(column.decode().tolist(), field.type)
+        if isinstance(column, Ragged):
+            return arrow.ListArray.from_arrays(
+                arrow.array(column.offsets.astype(np.int32)), arrow.array(column.values)
             )
-        plain = column.decode().tolist()
-    elif isinstance(column, Ragged):
-        return arrow.ListArray.from_arrays(
-            arrow.array(column.offsets.astype(np.int32)), arrow.array(column.values)
-        )
-    elif column.dtype == object:
+        if column.dtype != object:
+            return arrow.array(column)
         plain = column.tolist()
-    else:
-        return arrow.array(column)
-    if name in TEXT and len({type(value) for value in plain}) > 1:
-        raise TypeError(f"the column {name!r} mixes types.")
-    return arrow.array(plain)
+        stored = arrow.array(plain, field.type)
+        if "struct<" in str(field.type):
+            _check_unchanged(plain, stored.to_pylist())
+        return stored
+
+
+def _check_unchanged(values: Sequence[Any], stored: Sequence[Any]) -> None:
+    """Parquet gives every dict of a column the same keys, with nulls for those that it did not have."""
+    for value, back in zip(values, stored):
+        if value != back and _plain_text(value) != _plain_text(back):
+            raise ValueError(f"{value!r} would come back as {back!r}")
+
+
+def _plain_text(value: Any) -> str:
+    return json.dumps(
+        value, default=lambda v: v.tolist() if isinstance(v, (np.generic, np.ndarray)) else repr(v)
+    )

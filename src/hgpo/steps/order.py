@@ -8,11 +8,12 @@ permutation of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..errors import BadSteps
-from .columns import BoolArray, Categorical, IntArray, ObjectArray
+from .columns import BoolArray, Categorical, IntArray, ObjectArray, object_array
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,26 @@ class Trajectories:
         """[n] number of steps that follow in the same trajectory."""
         rest: IntArray = self.lengths[self.trajectory_ids] - 1 - self.step
         return rest
+
+
+@dataclass(frozen=True, order=True)
+class TaskOfIteration:
+    """A task within one of several iterations."""
+
+    iteration: int
+    task: Any
+
+    def __repr__(self) -> str:
+        return f"{self.task!r} of iteration {self.iteration}"
+
+
+def apart(task: Categorical, iterations: IntArray) -> Categorical:
+    """Tasks by iteration: those of different iterations are different ones."""
+    numbers, places = np.unique(iterations, return_inverse=True)
+    width = len(task.values)
+    pairs, codes = np.unique(places * width + task.codes, return_inverse=True)
+    values = [TaskOfIteration(int(numbers[pair // width]), task.values[pair % width]) for pair in pairs]
+    return Categorical(codes, object_array(values))
 
 
 def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajectories:

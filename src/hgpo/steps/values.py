@@ -76,13 +76,40 @@ def convert_plain(name: str, values: Any, first_row: int) -> np.ndarray[Any, Any
     if isinstance(values, np.ndarray):
         return values
     array = object_array(values)
+    dtype = {float: np.float64, int: np.int64, bool: np.bool_}
     kinds = set(map(type, values))
-    if kinds == {float} or kinds == {int} or kinds == {bool}:
+    if len(kinds) == 1 and (kind := kinds.pop()) in dtype:
         try:
-            return np.asarray(values)
+            return np.asarray(values, dtype=dtype[kind])
         except OverflowError:  # integers beyond 64 bits stay Python objects
             return array
     return array
+
+
+def iteration_numbers(values: np.ndarray[Any, Any], padding: BoolArray) -> IntArray | None:
+    """Training iteration of each row; None where no row that counts says one."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    given = [_whole(value) for value in values.tolist()]
+    real = np.flatnonzero(~padding).tolist()
+    if all(values[row] is None for row in real):
+        return None
+    for row in real:
+        if given[row] is None:
+            raise BadSteps(
+                f"Row {row} has the iteration {values[row]!r}; expected a whole number in every row, or in none, "
+                f"because steps of different iterations are never compared. If the column means something else, "
+                f"rename it (the command line takes --columns iteration=other)."
+            )
+    # Padding counts for nothing, so it may stand in any iteration.
+    return np.array([given[real[0]] if number is None else number for number in given], dtype=np.int64)
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number that fits 64 bits, also one written as a float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**63:
+        return None
+    return int(value) if value == int(value) else None
 
 
 def _rewards(values: Any, first_row: int) -> FloatArray:

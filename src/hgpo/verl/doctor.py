@@ -140,11 +140,11 @@ def _registries() -> Iterator[Finding]:
     }
     for name, (present, value) in wanted.items():
         try:
-            found = present()
+            registered = present()
         except Exception as error:
             yield Finding(name, "error", f"the registry moved: {error}", f"install {RANGE}")
             continue
-        if found:
+        if registered:
             yield Finding(name, "ok", f"registered as {value}")
         else:
             yield Finding(
@@ -161,10 +161,10 @@ def _hooks(hooks: Any) -> Iterator[Finding]:
 
 
 def _engines() -> Iterator[Finding]:
-    found = {name: installed(name) for name in ("vllm", "sglang") if installed(name)}
-    if found:
+    engines = {name: installed(name) for name in ("vllm", "sglang") if installed(name)}
+    if engines:
         yield Finding(
-            "rollout engine", "ok", ", ".join(f"{name} {version}" for name, version in found.items())
+            "rollout engine", "ok", ", ".join(f"{name} {version}" for name, version in engines.items())
         )
     else:
         yield Finding(

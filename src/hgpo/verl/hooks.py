@@ -185,29 +185,31 @@ CPU_HOOKS = (
 def check(hook: Hook) -> str:
     """What is wrong with a hook; empty when it is as expected."""
     try:
-        found: Any = importlib.import_module(hook.module)
+        target: Any = importlib.import_module(hook.module)
         for part in hook.name.split("."):
-            found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
-            found = _unwrap(found)
+            target = (
+                inspect.getattr_static(target, part) if inspect.isclass(target) else getattr(target, part)
+            )
+            target = _unwrap(target)
     except ImportError as error:
         return f"{hook.module} cannot be imported ({error}); {hook.user} needs {hook.name} from it"
     except AttributeError:
         return f"{hook.path} does not exist any more; {hook.user} relies on it"
-    return _parameters(hook, found) or _source(hook, found)
+    return _parameters(hook, target) or _source(hook, target)
 
 
-def _unwrap(found: Any) -> Any:
+def _unwrap(target: Any) -> Any:
     """The function behind a static or class method, or the class behind a Ray actor class."""
-    if isinstance(found, staticmethod | classmethod):
-        return found.__func__
-    meta = getattr(found, "__ray_metadata__", None)
-    return getattr(meta, "modified_class", found) if meta is not None else found
+    if isinstance(target, staticmethod | classmethod):
+        return target.__func__
+    meta = getattr(target, "__ray_metadata__", None)
+    return getattr(meta, "modified_class", target) if meta is not None else target
 
 
-def _parameters(hook: Hook, found: Any) -> str:
+def _parameters(hook: Hook, target: Any) -> str:
     if hook.parameters is None:
         return ""
-    signature = inspect.signature(found)
+    signature = inspect.signature(target)
     names = [name for name in signature.parameters if name != "cls"]
     expected = list(hook.parameters)
     more = names[len(expected) :]
@@ -226,11 +228,11 @@ def _parameters(hook: Hook, found: Any) -> str:
     return ""
 
 
-def _source(hook: Hook, found: Any) -> str:
+def _source(hook: Hook, target: Any) -> str:
     if not hook.reads:
         return ""
     try:
-        source = inspect.getsource(inspect.unwrap(found) if callable(found) else found)
+        source = inspect.getsource(inspect.unwrap(target) if callable(target) else target)
     except (OSError, TypeError) as error:
         return (
             f"the source of {hook.path} cannot be read ({error}); {hook.user} relies on what it does inside"

@@ -127,10 +127,10 @@ def describe(config: Config, run: RunFolder) -> dict[str, Panel]:
     panels = make_panels(stage, config.eval)
     tasks = stage.tasks(config.env.split, config.env.tasks)
     stage.close()
-    description = Description.of(config, panels, len(tasks), VERL)
+    description = Description.of(config, panels, tasks, VERL)
     versions = {name: installed(name) for name in ("verl", "ray", "TransferQueue") if installed(name)}
     provenance = {**description.provenance, "versions": {**description.provenance["versions"], **versions}}
-    run.describe(replace(description, provenance=provenance))
+    run.go_on(replace(description, provenance=provenance))
     return panels
 
 
@@ -226,7 +226,7 @@ def export(config: Config, run: RunFolder) -> None:
             f"There is no exported model in {source}. verl writes it with every checkpoint (save_every); was hf_model "
             "taken out of actor_rollout_ref.actor.checkpoint.save_contents?"
         )
-    run.export(lambda partial: _copy(source, partial), as_dict(config))
+    run.export(lambda partial: _copy(source, partial), as_dict(config), run.verl_step())
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -27,8 +27,8 @@ def numbers(version: str) -> tuple[int, ...]:
     >>> numbers("0.9.1.post2+cpu"), numbers("1.0rc1")
     ((0, 9, 1), (1, 0))
     """
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in found.group().split(".")) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
 def misfit() -> str:
