@@ -174,7 +174,7 @@ def test_the_files_of_an_inspected_run_are_inputs(
     steps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = RunFolder(tmp_path / "run")
-    run.describe(Description.of(load(FETCH, []), {}, 7))
+    run.describe(Description.of(load(FETCH, []), {}, ["fetch-1"]))
     run.rollouts.mkdir()
     (run.rollouts / "000001.jsonl").write_bytes(steps.read_bytes())
     before = run.config_file.read_bytes()
@@ -293,7 +293,7 @@ def test_a_log_in_the_folder_is_in_nobodys_way(tmp_path: Path) -> None:
 
 def test_a_run_does_not_go_on_over_a_model_of_others(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    run.describe(Description.of(load(FETCH, []), {}, 7))
+    run.describe(Description.of(load(FETCH, []), {}, ["fetch-1"]))
     run.model.mkdir()
     (run.model / "model.safetensors").write_text("mine")
     with pytest.raises(BadSetting, match="was not made by the run"):
