@@ -145,7 +145,8 @@ def test_the_same_command_again_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
     ]
     assert main([*words, "--max-minutes", "0"]) == 0
     assert main([*words, "--resume", "iterations=1"]) == 0
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["ended"] == "finished"
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["ended"], results["iterations"]) == ("finished", 1)
     assert main([*words, "--resume", "iterations=2", "update.lr=1e-4"]) == 2
     assert "'update.lr=1e-4' cannot be changed on resuming" in capsys.readouterr().err
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ._ending import say
 from ._options import add_words, split_preset
+from ._resume import as_asked, resumed_folder
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -54,23 +55,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..config import as_dict, load
-    from ..errors import BadSetting
     from ..runs.folder import RunFolder
 
     if args.list:
         print(preset_list())
         return 0
+    if args.resume and "=" in args.resume and not Path(args.resume).exists():
+        # A setting that follows `--resume` is no folder: `--run FOLDER --resume iterations=9`.
+        args.words, args.resume = [*args.words, args.resume], ""
     preset, words = split_preset(args.words)
     if args.explain:
         print(explained(preset, words))
         return 0
-    given = args.folder or args.resume or None
-    resume = args.resume is not None
-    if resume and given is None:
-        raise BadSetting("--resume needs the folder of the run: hgpo train --resume RUN.")
+    going_on = resumed_folder(args.resume, args.folder, preset)
+    resume = going_on is not None
+    given = going_on or args.folder
     folder = RunFolder(Path(given)) if given else None
     if resume and folder is not None and folder.exists():
-        config = _resumed(folder, words)
+        config = as_asked(_resumed(folder, words), folder, preset, words)
     else:
         config = load(preset or DEFAULT, words)
     if args.show:

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from ._options import add_words, split_preset
+from ._resume import as_asked
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,11 +102,17 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
+    from ..errors import BadSetting
     from ..verl.dryrun import dry_run
     from ..verl.launch import require_extra
 
     require_extra()
     preset, ours, theirs = _words(args)
+    if args.resume and (preset or ours):
+        raise BadSetting(
+            f"{(preset or ours[0])!r} beside --resume: a dry run goes on with its own settings. Leave it out, or begin "
+            "another with --run."
+        )
     if not args.json:
         print(
             f"verl on the CPU, {args.steps} steps; this takes minutes (log: {args.run}/verl.log)",
@@ -144,9 +151,11 @@ def _launch(args: argparse.Namespace) -> int:
         if not args.run:
             raise BadSetting("--resume needs the folder of the run: hgpo verl launch --resume --run FOLDER.")
         changes = [word for word in ours if not word.startswith("iterations=")]
-        if changes:
+        if changes and not preset:
             raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
-        config = resumed(RunFolder(Path(args.run)), load("quickstart", ours).iterations if ours else None)
+        folder = RunFolder(Path(args.run))
+        length = load("quickstart", ours).iterations if ours and not preset else None
+        config = as_asked(resumed(folder, length), folder, preset, ours)
     else:
         config = load(preset, ours)
     run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)

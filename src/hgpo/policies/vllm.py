@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import BadSetting, MissingExtra
+from ..models.folder import check_model
 from ..play.policy import Reply, Request
 from .batched import BatchedEngine
 from .engine import Counters, Source
@@ -34,6 +36,7 @@ class VllmEngine(BatchedEngine):
     @classmethod
     def open(cls, source: Source) -> VllmEngine:
         """An engine on the model's folder or hub id."""
+        check_model(Path(source.path))
         return cls(source.path, source.config.agent.max_response_tokens)
 
     def load(self, model: Any) -> None:

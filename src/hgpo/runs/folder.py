@@ -237,10 +237,11 @@ class Checkpoint:
         Raises:
             BadFile: a file is missing, damaged or of another run; says which.
         """
-        check_files(self.path, self.check_model(run).get("files", {}), OTHER_CHECKPOINT)
+        check_files(self.path, self.check_owner(run).get("files", {}), OTHER_CHECKPOINT)
+        check_model(self.model)
 
-    def check_model(self, run: str) -> Mapping[str, Any]:
-        """The part of `check` about the policy, for those who only play it; returns the digests of the rest."""
+    def check_owner(self, run: str) -> Mapping[str, Any]:
+        """The part of `check` that reads no weights: who loads the policy compares them; returns all digests."""
         seal = self.seal()
         if seal.get("run", run) != run:
             raise BadFile(
@@ -249,7 +250,6 @@ class Checkpoint:
             )
         if "model" in seal:
             check_files(self.model, {SETTINGS: seal["model"]}, OTHER_CHECKPOINT)
-        check_model(self.model)
         return seal
 
     def _content(self) -> dict[str, Any]:
@@ -630,17 +630,17 @@ class RunFolder:
         return found if isinstance(found, int) else None
 
     def check_model(self, model: Path) -> None:
-        """Compare one of the run's policies with its digests and with the run.
+        """Whether one of the run's policies is its own; its files are compared by `load_model`.
 
         Raises:
-            BadFile: a file is missing, damaged or of another run; says which.
+            BadFile: it is of another run, or `hgpo.json` is damaged.
         """
         if not self.exists():
             return
         described = self.description()
         for one in self.checkpoints():
             if one.model == model:
-                one.check_model(described.identity)
+                one.check_owner(described.identity)
                 start = one.seal().get("start")
                 if start is not None and self.start.is_dir():
                     check_files(self.start, {SETTINGS: start})

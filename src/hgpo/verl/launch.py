@@ -19,6 +19,7 @@ from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..errors import BadFile, EngineFailed, MissingExtra
+from ..models.folder import check_model
 from ..runs.folder import VERL, Description, RunFolder
 from ..runs.panels import Panel
 from ..runs.play import make_panels
@@ -91,6 +92,8 @@ def launch(
     with run.training():
         if resume:
             run.require_own()
+            if run.start.is_dir():
+                check_model(run.start)
         else:
             run.require_new()
         # First of all: what follows lies in the folder of a run, whatever ends it.
