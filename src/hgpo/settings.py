@@ -36,6 +36,10 @@ _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: 
 _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?")
 _UNFIT = object()
 
+LARGEST_INT = 2**31 - 1
+LARGEST_FLOAT = 1e9
+"""Limits of numbers without one of their own: nothing is meant by more, and the arithmetic behind has such limits."""
+
 
 def setting(
     default: Any,
@@ -98,17 +102,26 @@ class Setting:
         near = difflib.get_close_matches(str(value), self.names(), n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         meaning = f" {self.sentence}" if self.sentence else ""
-        raise BadSetting(f"{where}={value!r} was given; expected {self.expected()}.{hint}{meaning}")
+        raise BadSetting(
+            f"{where}={_short(value)} was given; expected {self.expected(value)}.{hint}{meaning}"
+        )
 
-    def expected(self) -> str:
-        """What values it takes, in words: `a whole number from 1`, `one of 'a', 'b'`."""
+    def expected(self, given: Any = None) -> str:
+        """What values it takes, in words: `a whole number from 1`, `one of 'a', 'b'`.
+
+        The limit of every number is said where it is what `given` breaks.
+        """
         names = self.names()
         if names:
             nothing = type(None) in _options(self.kind)
             return "one of " + ", ".join(map(repr, names)) + (" or none" if nothing else "")
         # `none` last, however the type is written.
         options = sorted(_options(self.kind), key=lambda option: option is type(None))
-        return " or ".join(self._say(option) for option in options)
+        words = " or ".join(self._say(option) for option in options)
+        items = given if isinstance(given, (list, tuple)) else [given]
+        numbers = [item for item in items if isinstance(item, (int, float)) and _finite(item)]
+        limit = self._limit(max(numbers, default=0))
+        return words if max(numbers, default=0) <= limit else f"{words}, at most {limit:g}"
 
     def names(self) -> tuple[str, ...]:
         """The names it may be, empty where it is not a choice."""
@@ -140,12 +153,19 @@ class Setting:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return True
         return (
-            math.isfinite(value)
+            _finite(value)
+            and value <= self._limit(value)
             and (self.low is None or value >= self.low)
             and (self.high is None or value <= self.high)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
         )
+
+    def _limit(self, value: float) -> float:
+        """What a number may be at most where its setting does not say."""
+        if self.high is not None or self.below is not None:
+            return math.inf
+        return LARGEST_INT if isinstance(value, int) else LARGEST_FLOAT
 
     def _say(self, option: Any) -> str:
         bounds = f" {self.bounds()}" if self.bounds() else ""
@@ -333,7 +353,10 @@ def _fit(value: Any, option: Any) -> Any:
     if option is int:
         return int(value) if hasattr(value, "__index__") else _UNFIT
     if option is float:
-        return float(value) if hasattr(value, "__float__") and not isinstance(value, str) else _UNFIT
+        try:
+            return float(value) if hasattr(value, "__float__") and not isinstance(value, str) else _UNFIT
+        except OverflowError:  # a whole number beyond float64
+            return _UNFIT
     return value if isinstance(value, str) else _UNFIT
 
 
@@ -347,6 +370,18 @@ def _fit_list(value: Any, option: Any) -> Any:
         return _UNFIT
     fitted = [_fit(item, arguments[place if fixed else 0]) for place, item in enumerate(items)]
     return _UNFIT if _UNFIT in fitted else tuple(fitted)
+
+
+def _finite(value: float) -> bool:
+    return isinstance(value, int) or math.isfinite(value)  # a whole number may be beyond float64
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print whole numbers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _argument_sentences(docstring: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ def test_every_setting_is_printed_with_its_sentence(name: str) -> None:
 def test_values_defaults_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "quickstart", "update.lr=0.5", "env.size=small", "--settings"]) == 0
     flat = " ".join(capsys.readouterr().out.split())
-    assert "* update.lr = 0.5 a number from 0; default 1e-06 Learning rate of AdamW." in flat
+    assert "* update.lr = 0.5 a number from 0 to 1; default 1e-06 Learning rate of AdamW." in flat
     assert "* estimator.name = hgpo_lambda one of 'hgpo', 'hgpo_lambda'" in flat
     assert "estimator.depth = 2 a whole number from 0 to 1000; follows history_length" in flat
     assert "env.size = small text" in flat

@@ -6,13 +6,14 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
 
-from hgpo.config import Config
-from hgpo.errors import BadSetting, UnknownName
+from hgpo import StepBatch, estimate
+from hgpo.config import Config, load
+from hgpo.errors import BadSetting, HgpoError, UnknownName
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import (
     Setting,
@@ -154,6 +155,117 @@ def test_every_setting_has_a_sentence_and_every_number_bounds(name: str, one: Se
     assert one.check(one.default, name) == one.default
     if not one.names() and ("float" in str(one.kind) or "int" in str(one.kind)):
         assert one.low is not None or one.above is not None, f"{name} has no lower bound"
-        for wrong in (-1.0 if "float" in str(one.kind) else -1, math.nan, math.inf):
-            with pytest.raises(BadSetting, match="expected"):
-                one.check(wrong, name)
+        whole = "float" not in str(one.kind)
+        for wrong in (
+            -1 if whole else -1.0,
+            math.nan,
+            math.inf,
+            -math.inf,
+            2**63,
+            10**400,
+            1e300,
+            "x",
+            None,
+            True,
+            [1],
+        ):
+            if wrong is None and type(None) in get_args(one.kind):
+                continue
+            given = wrong if "tuple" not in str(one.kind) else (wrong, wrong)
+            with pytest.raises(BadSetting, match="expected") as error:
+                one.check(given, name)
+            assert "\n" not in str(error.value)
+            assert len(str(error.value)) < 700
+
+
+NUMBERS = [
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "-1e-9",
+        "0",
+        "-0.0",
+        "1e-320",
+        "1e30",
+        "1e308",
+        "1e309",
+        str(2**63),
+        "1" + "0" * 400,
+    ),
+    *("x", "", "1,2", "[]", "{}", "true", "none", "\u0661", "1e", "--1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [(name, one) for name, one in every_setting() if not name.startswith("estimator ")],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_whatever_is_given_for_a_setting_is_refused_in_one_sentence_or_makes_a_config(
+    name: str, one: Setting
+) -> None:
+    """Every setting with every bad value, as words of a command: no other error, no number out of range."""
+    for text in NUMBERS:
+        try:
+            config = load("quickstart", [f"{name}={text}"])
+        except HgpoError:
+            continue
+        section, _, field = name.rpartition(".")
+        value = getattr(getattr(config, section) if section else config, field)
+        numbers = [
+            item
+            for item in (value if isinstance(value, tuple) else (value,))
+            if isinstance(item, (int, float))
+        ]
+        assert all(math.isfinite(item) and 0 <= item <= 2**32 for item in numbers), (
+            f"{name}={text} made {value}"
+        )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model.heads=3"],
+        ["model.hidden=100", "model.heads=8"],
+        ["model.hidden=12", "model.heads=4"],
+        ["update.betas=0.9"],
+        ["update.betas=0.9,0.99,0.999"],
+        ["update.betas=0.9,1"],
+        ["update.betas=[]"],
+        ["update.dual_clip=0.5"],
+        ["update.grad_clip=0"],
+        ["update.grad_clip=-1"],
+        ["rollout.temperature=1e-9"],
+        ["eval.temperature=1e-320"],
+        ["eval.splits=[]"],
+        ["device=cuda:-1"],
+    ],
+    ids=" ".join,
+)
+def test_shapes_that_do_not_fit_are_refused(words: list[str]) -> None:
+    with pytest.raises(BadSetting, match="expected"):
+        load("quickstart", words)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_an_estimator_with_its_numbers_at_their_ends_gives_finite_advantages(name: str) -> None:
+    rows = [
+        {"task": "t", "trajectory": i, "step": s, "observation": "o", "reward": float(i == s), "valid": i > 0}
+        for i in range(3)
+        for s in range(2)
+    ]
+    batch = StepBatch.from_rows(rows)
+    for setting_name, one in settings_of(ESTIMATORS[name].settings).items():
+        low = one.low if one.low is not None else one.above
+        if low is None:
+            continue
+        high = one.high if one.high is not None else (2**31 - 1 if "int" in str(one.kind) else 1e9)
+        for value in (low, 1e-320, high):
+            if isinstance(value, float) and "float" not in str(one.kind):
+                value = int(value)
+            if value < low or value == one.above:
+                continue
+            found = estimate(batch, name, **{setting_name: value})
+            assert np.isfinite(found.advantages).all(), f"{setting_name}={value}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hgpo.errors import BadSetting
 from hgpo.runs.compare import compare, table_text
 from hgpo.runs.curves import write_html
 from hgpo.runs.differences import differences
@@ -83,3 +84,43 @@ def test_compare_says_which_differences_are_beyond_the_noise(tmp_path: Path) -> 
     single = compare([runs[0], runs[3]])
     assert json.loads(json.dumps(single, allow_nan=False))["differences"][0]["own"] is None
     assert table_text(single).endswith("one seed")
+
+
+def test_a_run_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_run(tmp_path / "runs" / "one", "hgpo", 1, [0.2, 0.4])
+    write_run(tmp_path / "runs" / "copy", "hgpo", 1, [0.2, 0.4])
+    (tmp_path / "link").symlink_to(first)
+    monkeypatch.chdir(tmp_path)
+    for again in (first, f"{first}/", "runs/one", "runs/../runs/one", "./link", str(tmp_path / "link")):
+        with pytest.raises(BadSetting, match="are the same run; expected each once"):
+            compare([first, again])
+    with pytest.raises(BadSetting, match=r"the same settings and the same seed \(1\)"):
+        compare([first, "runs/copy"])
+
+
+def test_runs_that_ended_apart_are_read_at_the_same_iteration(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / "a1", "grpo", 1, [0.1, 0.2, 0.3, 0.9]),
+        write_run(tmp_path / "a2", "grpo", 2, [0.2, 0.3, 0.4]),
+        write_run(tmp_path / "b1", "hgpo", 1, [0.1, 0.5, 0.6]),
+    ]
+    found = compare(runs)
+    assert found["iteration"] == 2
+    grpo, hgpo = found["groups"]
+    assert grpo["last"]["mean"] == pytest.approx(0.35)  # not (0.9 + 0.4) / 2
+    assert grpo["area"]["mean"] == pytest.approx(0.25)
+    assert (grpo["ended"], hgpo["ended"]) == ([3, 2], [2])
+    assert found["differences"][0]["mean"] == pytest.approx(0.3)
+    said = f"last: iteration 2, the last at which all were evaluated; further went {runs[0]} to 3"
+    assert table_text(found).startswith(said + "\n")
+    write_html(found, tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text()
+    assert table_text(compare(runs[1:])).startswith("last: iteration 2\n")
+
+
+def test_runs_without_a_common_iteration_are_refused(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, 1, [0.1]) for name in ("a", "b")]
+    lines = '{"iteration": 0}\n{"iteration": 1, "eval/in-domain/success": 0.2}\n'
+    (tmp_path / "b" / "metrics.jsonl").write_text(lines)
+    with pytest.raises(BadSetting, match="no evaluation of the same iteration: "):
+        compare(runs)

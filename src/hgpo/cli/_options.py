@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ..settings import settings_of
+from ..settings import Setting, settings_of
+
+T = TypeVar("T", int, float)
 
 
 def add_words(parser: argparse.ArgumentParser, default: str = "") -> None:
@@ -22,6 +24,20 @@ def split_preset(words: Sequence[str]) -> tuple[str | None, list[str]]:
     if words and "=" not in words[0]:
         return words[0], list(words[1:])
     return None, list(words)
+
+
+def number(kind: type[T], low: float = 0, high: float | None = None) -> Callable[[str], T]:
+    """The `type` of an option that is a number: read and checked as a setting is."""
+    one = Setting("", kind, low=low, high=high)
+
+    def read(text: str) -> T:
+        try:
+            value: T = one.check(one.parse(text), "")
+        except BadSetting:
+            raise argparse.ArgumentTypeError(f"{text!r} was given; expected {one.expected()}") from None
+        return value
+
+    return read
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

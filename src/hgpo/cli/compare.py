@@ -2,7 +2,8 @@
 
     hgpo compare runs/hgpo-* runs/gigpo-* --out comparison
 
-Runs that differ only in their seed form one group. Runs evaluated on different task panels are refused.
+Runs that differ only in their seed form one group. All are read at the last iteration at which every one was evaluated,
+and the table says which. Runs evaluated on different task panels, and a run given twice, are refused.
 """
 
 from __future__ import annotations

@@ -18,14 +18,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ._options import number
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="a run, a model folder or hub id, `expert` or `random`")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="changes to the stored settings")
     parser.add_argument("--split", default="in-domain", help="in-domain (default), out-of-domain, ...")
     parser.add_argument("--seeds", default="123,456,789", help="comma-separated (default: 123,456,789)")
-    parser.add_argument("--tasks", type=int, default=0, help="so many tasks, evenly spaced (default: all)")
-    parser.add_argument("--temperature", type=float, help="default: the evaluation temperature of the run")
+    parser.add_argument(
+        "--tasks", type=number(int), default=0, help="so many tasks, evenly spaced (default: all)"
+    )
+    parser.add_argument(
+        "--temperature", type=number(float, high=100), help="default: the evaluation temperature of the run"
+    )
     parser.add_argument("--checkpoint", default="last", help="last (default), best, or an iteration")
     parser.add_argument("--preset", help="settings for a model that was not trained here")
     parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")

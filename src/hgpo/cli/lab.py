@@ -15,7 +15,8 @@ import os
 import sys
 from typing import Any
 
-from ..errors import BadFile, BadSetting, UnknownName
+from ..errors import BadFile, UnknownName
+from ._options import number
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,10 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="labels, estimators, or name:setting=value:setting=value (default: all)",
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="worlds drawn of each kind")
+    parser.add_argument(
+        "--seeds", type=number(int, low=1, high=1000000), metavar="N", help="worlds drawn of each kind"
+    )
     parser.add_argument(
         "--first-seed",
-        type=int,
+        type=number(int),
         default=0,
         metavar="N",
         help="number the seeds from N, for draws not seen before",
@@ -38,7 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write all numbers as JSON")
     parser.add_argument("--out", metavar="FOLDER", help="write lab.md and lab/ with plots and numbers there")
     parser.add_argument("--numbers", metavar="FILE", help="make tables and plots from an earlier --json file")
-    parser.add_argument("--processes", type=int, metavar="N", help="default: one per core, at most 8")
+    parser.add_argument(
+        "--processes",
+        type=number(int, low=1, high=1024),
+        metavar="N",
+        help="default: one per core, at most 8",
+    )
     parser.add_argument("--list", action="store_true", help="list worlds and estimators and stop")
 
 
@@ -86,9 +94,6 @@ def measured(args: argparse.Namespace) -> dict[str, Any]:
     from ..lab.summary import summarise
     from ..lab.worlds import WORLDS
 
-    for name, value in (("--seeds", args.seeds), ("--processes", args.processes)):
-        if value is not None and value < 1:
-            raise BadSetting(f"{name} {value} was given; expected a whole number from 1.")
     worlds = args.worlds.split(",") if args.worlds else None
     for name in worlds or ():
         if name not in WORLDS:
@@ -96,8 +101,6 @@ def measured(args: argparse.Namespace) -> dict[str, Any]:
     chosen = entries.choose(args.estimators.split(",")) if args.estimators else None
     make = study.quick_plan if args.quick else study.full_plan
     processes = args.processes or min(8, os.cpu_count() or 1)
-    if args.first_seed < 0:
-        raise BadSetting(f"--first-seed {args.first_seed} was given; expected a whole number from 0.")
     plan = replace(make(worlds, chosen, args.seeds), first_seed=args.first_seed)
     document = summarise(study.run(plan, processes))
     return {"command": command(args), **document}

@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from ..errors import BadSetting
+from ._options import number
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the environment")
     parser.add_argument("--split", metavar="SPLIT", help="task set to play from (default: the first)")
     parser.add_argument("--task", default="0", metavar="TASK", help="task id, or its number in the split")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of a random environment or policy")
+    parser.add_argument(
+        "--seed", type=number(int), metavar="N", help="seed of a random environment or policy"
+    )
     parser.add_argument("--policy", metavar="NAME", help="let a scripted policy play: random or expert")
-    parser.add_argument("--steps", type=int, metavar="N", help="stop after so many steps")
+    parser.add_argument("--steps", type=number(int, low=1), metavar="N", help="stop after so many steps")
     parser.add_argument("--no-commands", action="store_true", help="do not list the admissible commands")
 
 

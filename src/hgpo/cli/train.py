@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._ending import say
-from ._options import add_words, split_preset
+from ._options import add_words, number, split_preset
 from ._resume import as_asked, resumed_folder
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="RUN", help="continue the run in this folder (or in --run)"
     )
-    parser.add_argument("--max-minutes", type=float, metavar="M", help="stop in time; the run can be resumed")
+    parser.add_argument(
+        "--max-minutes", type=number(float), metavar="M", help="stop in time; the run can be resumed"
+    )
     parser.add_argument("--list", action="store_true", help="list the presets and stop")
     parser.add_argument(
         "--settings",

@@ -16,7 +16,7 @@ import json
 import sys
 from pathlib import Path
 
-from ._options import add_words, split_preset
+from ._options import add_words, number, split_preset
 from ._resume import as_asked
 
 
@@ -31,8 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     dry = actions.add_parser("dry-run", help="two real steps on the CPU", allow_abbrev=False)
     add_words(dry)
     dry.add_argument("--run", required=True, metavar="FOLDER", help="where everything is written")
-    dry.add_argument("--processes", type=int, default=1, help="training processes (default: 1)")
-    dry.add_argument("--steps", type=int, default=2, help="training steps (default: 2)")
+    dry.add_argument(
+        "--processes", type=number(int, low=1, high=1024), default=1, help="training processes (default: 1)"
+    )
+    dry.add_argument("--steps", type=number(int, low=1), default=2, help="training steps (default: 2)")
     dry.add_argument("--resume", action="store_true", help="go on with the dry run in that folder")
     dry.add_argument("--verbose", action="store_true", help="show verl's own output (it is in RUN/verl.log)")
     dry.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -42,20 +44,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
     launch.add_argument("--print", action="store_true", help="print the command and stop")
-    launch.add_argument("--nodes", type=int, default=1, help="machines (default: 1)")
-    launch.add_argument("--gpus", type=int, default=1, help="GPUs of each machine (default: 1)")
+    launch.add_argument("--nodes", type=number(int, low=1), default=1, help="machines (default: 1)")
+    launch.add_argument(
+        "--gpus", type=number(int, low=1), default=1, help="GPUs of each machine (default: 1)"
+    )
     launch.add_argument("--engine", default="vllm", choices=["vllm", "sglang"], help="rollout server")
     launch.add_argument("--mode", default="sync", help="sync (default), colocate_async or separate_async")
-    launch.add_argument("--tensor-parallel", type=int, default=1, help="GPUs that share a rollout server")
     launch.add_argument(
-        "--gpu-memory", type=float, default=0.6, help="share of it for rollouts (default: 0.6)"
+        "--tensor-parallel", type=number(int, low=1), default=1, help="GPUs that share a rollout server"
+    )
+    launch.add_argument(
+        "--gpu-memory",
+        type=number(float, low=0, high=1),
+        default=0.6,
+        help="share of it for rollouts (default: 0.6)",
     )
     launch.add_argument(
         "--offload", action="store_true", help="keep the optimiser in CPU memory while sampling"
     )
-    launch.add_argument("--workers", type=int, default=8, help="processes that run episodes (default: 8)")
-    launch.add_argument("--rollout-nodes", type=int, default=1, help="machines for rollouts (separate_async)")
-    launch.add_argument("--rollout-gpus", type=int, default=0, help="GPUs of each of them (separate_async)")
+    launch.add_argument(
+        "--workers", type=number(int, low=1), default=8, help="processes that run episodes (default: 8)"
+    )
+    launch.add_argument(
+        "--rollout-nodes", type=number(int, low=1), default=1, help="machines for rollouts (separate_async)"
+    )
+    launch.add_argument(
+        "--rollout-gpus", type=number(int), default=0, help="GPUs of each of them (separate_async)"
+    )
     launch.add_argument(
         "--ray-address", default="", metavar="ADDRESS", help="an existing Ray cluster, or auto"
     )

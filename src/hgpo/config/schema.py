@@ -14,6 +14,9 @@ from ..estimators.table import ESTIMATORS
 from ..play.prompts import styles
 from ..settings import Settings, build, setting, settings_of
 
+COLDEST = 1e-4
+"""The lowest temperature that is not 0."""
+
 
 @dataclass(frozen=True)
 class EnvConfig(Settings):
@@ -30,12 +33,16 @@ class EnvConfig(Settings):
         0,
         "At most this many environments are live at once; 0 means one per episode inline, 8 with processes.",
         low=0,
+        high=65536,
     )
-    step_timeout: float = setting(60.0, "Seconds after which a worker process counts as hung.", above=0)
+    step_timeout: float = setting(
+        60.0, "Seconds after which a worker process counts as hung.", above=0, high=604800
+    )
     attempts: int = setting(
         3,
         "How often an episode is played when its environment fails, before its whole group is dropped.",
         low=1,
+        high=1000,
     )
     max_reuse: int = setting(
         0, "A worker is replaced after this many episodes, where its memory grows; 0 never.", low=0
@@ -52,11 +59,11 @@ class AgentConfig(Settings):
     history_length: int = setting(
         2, "K: how many past (observation, action) pairs the prompt shows.", low=0, high=1000
     )
-    max_steps: int = setting(50, "Longest episode.", low=1)
+    max_steps: int = setting(50, "Longest episode.", low=1, high=1000000)
     max_prompt_tokens: int = setting(
-        4096, "Longest prompt; longer ones give up their oldest memories first.", low=1
+        4096, "Longest prompt; longer ones give up their oldest memories first.", low=1, high=2**24
     )
-    max_response_tokens: int = setting(512, "Longest reply.", low=1)
+    max_response_tokens: int = setting(512, "Longest reply.", low=1, high=2**24)
     inadmissible_is_invalid: bool = setting(
         False,
         "Count well-formed actions that do nothing now as invalid (the published runs count the form only).",
@@ -71,18 +78,18 @@ class ModelConfig(Settings):
         "tiny", "A model folder or hub id, or `tiny` for a small transformer made on the spot."
     )
     dtype: Literal["float32", "bfloat16"] = setting("float32", "Precision of weights and arithmetic.")
-    hidden: int = setting(128, "Width of the tiny model.", low=1)
-    layers: int = setting(3, "Depth of the tiny model.", low=1)
-    heads: int = setting(4, "Attention heads of the tiny model.", low=1)
-    intermediate: int = setting(256, "Width of the tiny model's feed-forward layers.", low=1)
+    hidden: int = setting(128, "Width of the tiny model.", low=1, high=65536)
+    layers: int = setting(3, "Depth of the tiny model.", low=1, high=1000)
+    heads: int = setting(4, "Attention heads of the tiny model.", low=1, high=1024)
+    intermediate: int = setting(256, "Width of the tiny model's feed-forward layers.", low=1, high=2**20)
     tokenizer: Literal["word", "bpe"] = setting(
         "word", "Tokenizer of the tiny model: one token a word, or byte-level pairs."
     )
-    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=1)
+    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=1, high=2**24)
     lora_rank: int = setting(
-        0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.", low=0
+        0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.", low=0, high=65536
     )
-    lora_alpha: float = setting(0.0, "Scale of the adapters; 0 means twice the rank.", low=0)
+    lora_alpha: float = setting(0.0, "Scale of the adapters; 0 means twice the rank.", low=0, high=1e6)
     gradient_checkpointing: bool = setting(
         False, "Recompute activations in the backward pass: slower, far less memory."
     )
@@ -97,7 +104,7 @@ class WarmConfig(Settings):
 
     episodes: int = setting(0, "Expert episodes to clone; 0 skips the warm start.", low=0)
     epochs: int = setting(3, "Passes over them.", low=1)
-    lr: float = setting(1e-3, "Peak learning rate, decayed linearly to a tenth.", low=0)
+    lr: float = setting(1e-3, "Peak learning rate, decayed linearly to a tenth.", low=0, high=1)
     batch_rows: int = setting(64, "Steps per update.", low=1)
     prompt_weight: float = setting(
         0.0,
@@ -123,7 +130,7 @@ class RolloutConfig(Settings):
 
     tasks: int = setting(16, "Tasks per iteration.", low=1)
     group_size: int = setting(8, "Rollouts of each task.", low=1)
-    temperature: float = setting(1.0, "Sampling temperature.", low=0)
+    temperature: float = setting(1.0, "Sampling temperature.", low=0, high=100)
     engine: str = setting(
         "hf",
         "What samples the replies, by its name in `hgpo.policies.engine`; `hf` is the transformers decoder in this "
@@ -153,7 +160,7 @@ class EstimatorConfig(Settings):
 class UpdateConfig(Settings):
     """The policy update."""
 
-    lr: float = setting(1e-6, "Learning rate of AdamW.", low=0)
+    lr: float = setting(1e-6, "Learning rate of AdamW.", low=0, high=1)
     warmup: int = setting(0, "Updates over which the learning rate rises from 0.", low=0)
     weight_decay: float = setting(0.0, "AdamW's weight decay.", low=0)
     betas: tuple[float, float] = setting((0.9, 0.999), "AdamW's momentum factors.", low=0, below=1)
@@ -208,8 +215,8 @@ class EvalConfig(Settings):
         "Longest episode of an evaluation, here, in `hgpo eval` and under verl; 0 takes `agent.max_steps`.",
         low=0,
     )
-    temperature: float = setting(0.4, "Sampling temperature.", low=0)
-    seed: int = setting(123, "Seed of the evaluation during training.", low=0)
+    temperature: float = setting(0.4, "Sampling temperature.", low=0, high=100)
+    seed: int = setting(123, "Seed of the evaluation during training.", low=0, high=2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -237,7 +244,7 @@ class Config(Settings):
     update: UpdateConfig = setting(UpdateConfig, "The policy update.")
     eval: EvalConfig = setting(EvalConfig, "Evaluation during training.")
     track: TrackConfig = setting(TrackConfig, "Where metrics go besides metrics.jsonl.")
-    seed: int = setting(0, "Decides everything random in the run.", low=0)
+    seed: int = setting(0, "Decides everything random in the run.", low=0, high=2**32 - 1)
     iterations: int = setting(160, "Iterations of play and update.", low=0)
     save_every: int = setting(40, "A checkpoint after every so many iterations, and after the last.", low=1)
     keep: int = setting(1, "How many of the latest checkpoints are kept besides the best one.", low=1)
@@ -246,7 +253,7 @@ class Config(Settings):
         True,
         "Sum gradients on a GPU in a fixed order, so that the same seed gives the same run, bit for bit.",
     )
-    threads: int = setting(0, "CPU threads of torch; 0 leaves its choice.", low=0)
+    threads: int = setting(0, "CPU threads of torch; 0 leaves its choice.", low=0, high=4096)
     name: str = setting("", "Name of the experiment; made from the settings when empty.")
 
     def __post_init__(self) -> None:
@@ -267,6 +274,8 @@ def check_together(config: Config) -> None:
             f"model.hidden={model.hidden} and model.heads={model.heads} were given; expected a width that gives every "
             "head an even number of units: a multiple of twice the number of heads."
         )
+    for where, temperature in (("rollout", config.rollout.temperature), ("eval", config.eval.temperature)):
+        check_temperature(temperature, f"{where}.temperature")
     if 0 < update.dual_clip <= 1:
         raise BadSetting(
             f"update.dual_clip={update.dual_clip} was given; expected 0 (off) or a number above 1."
@@ -278,6 +287,15 @@ def check_together(config: Config) -> None:
     if not re.fullmatch(r"auto|cpu|[a-z]+(:\d+)?", config.device):
         raise BadSetting(f"device={config.device!r} was given; expected auto, cpu, cuda or cuda:N.")
     resolved_estimator(config)
+
+
+def check_temperature(temperature: float, where: str) -> None:
+    """Refuse a temperature by which logits cannot be divided."""
+    if 0 < temperature < COLDEST:
+        raise BadSetting(
+            f"{where}={temperature} was given; expected 0 (the likeliest token) or a number from {COLDEST:g}: logits "
+            f"divided by less overflow."
+        )
 
 
 def estimator_settings(config: Config) -> dict[str, Any]:

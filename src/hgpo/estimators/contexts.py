@@ -68,10 +68,6 @@ def merge_similar(tasks: IntArray, state: IntArray, column: Categorical, thresho
         from rapidfuzz import fuzz, process
     except ImportError:
         raise MissingExtra("rapidfuzz", "data", "Merging similar observations") from None
-    if not 0.0 < threshold <= 1.0:
-        raise BadSetting(
-            f"similarity={threshold} was given; expected a share above 0 and at most 1 (1 merges only equal texts)."
-        )
     if not all(isinstance(value, str) for value in column.values):
         raise BadSteps("Similarity merging needs text; some observations are not. Use similarity=1.")
     pairs, inverse, counts = np.unique(

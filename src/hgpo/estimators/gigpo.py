@@ -58,7 +58,7 @@ class GigpoSettings(Settings):
         1.0,
         "Merge texts of one task that are at least this similar; 1 merges none (the QA runs of the "
         "paper used 0.9).",
-        low=0.0,
+        above=0.0,
         high=1.0,
     )
     variant: base.Variant = setting(

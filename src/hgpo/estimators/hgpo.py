@@ -105,7 +105,7 @@ class HgpoSettings(Settings):
         "What makes two steps comparable: observation, observation_action, prompt or state_key.",
     )
     similarity: float = setting(
-        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", low=0.0, high=1.0
+        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", above=0.0, high=1.0
     )
     variant: base.Variant = setting(
         "released", "`released` is the arithmetic of the released code, `paper` that of the paper's formulas."

@@ -44,7 +44,7 @@ class SuccessorSettings(Settings):
     )
     key: Key = setting("observation", "What makes two steps comparable.")
     similarity: float = setting(
-        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", low=0.0, high=1.0
+        1.0, "Merge texts of one task that are at least this similar; 1 merges none.", above=0.0, high=1.0
     )
 
 

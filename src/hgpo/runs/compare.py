@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadFile, UnknownName
+from ..errors import BadFile, BadSetting, UnknownName
 from ..files import plain
 from .differences import differences
 from .folder import LOCAL, RunFolder, success_key
@@ -72,11 +72,16 @@ def read_curve(run: Path, split: str) -> Curve:
 def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
     """Table and curves of the runs, grouped by setting.
 
+    All are read at the last iteration at which every one of them was evaluated, wherever they ended.
+
     Raises:
         PanelMismatch: the runs were evaluated on different panels.
+        BadSetting: a run was given twice, or two runs have no evaluation of the same iteration.
     """
+    _distinct(runs)
     curves = [read_curve(Path(run), split) for run in runs]
     same_panel({curve.run: curve.panel for curve in curves})
+    common = _common_iterations(curves)
     members: dict[str, list[Curve]] = {}
     for curve in curves:
         members.setdefault(curve.group, []).append(curve)
@@ -84,14 +89,15 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
     used: dict[str, int] = {}
     readings: dict[str, dict[int, float]] = {}
     for group in members.values():
+        _one_run_per_seed(group)
         name = group[0].name
         used[name] = used.get(name, 0) + 1
         title = name if used[name] == 1 else f"{name} ({used[name]})"
-        readings[title] = {one.seed: one.success[-1] for one in group}
+        by_iteration = [dict(zip(one.iterations, one.success)) for one in group]
+        last = [values[common[-1]] for values in by_iteration]
+        readings[title] = {one.seed: value for one, value in zip(group, last)}
         shared = sorted(set.intersection(*(set(one.iterations) for one in group)))
-        table = np.array(
-            [[dict(zip(one.iterations, one.success))[iteration] for iteration in shared] for one in group]
-        )
+        table = np.array([[values[iteration] for iteration in shared] for values in by_iteration])
         half = np.full(len(shared), np.nan)
         if len(group) > 1:
             half = t95(len(group) - 1) * table.std(axis=0, ddof=1) / len(group) ** 0.5
@@ -102,21 +108,84 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
                 "iterations": shared,
                 "mean": table.mean(axis=0).tolist(),
                 "half_width": [None if np.isnan(value) else float(value) for value in half],
-                "start": plain(over_runs([one.success[0] for one in group])),
-                "last": plain(over_runs([one.success[-1] for one in group])),
-                "area": plain(over_runs(table.mean(axis=1).tolist())),
+                "ended": [one.iterations[-1] for one in group],
+                "start": plain(over_runs([values[common[0]] for values in by_iteration])),
+                "last": plain(over_runs(last)),
+                "area": plain(
+                    over_runs([float(np.mean([values[i] for i in common])) for values in by_iteration])
+                ),
             }
         )
     pairs = [
         plain(asdict(one)) | {"points": one.points(), "clear": one.clear} for one in differences(readings)
     ]
-    return {"split": split, "panel": curves[0].panel.digest, "groups": groups, "differences": pairs}
+    return {
+        "split": split,
+        "panel": curves[0].panel.digest,
+        "iteration": common[-1],
+        "groups": groups,
+        "differences": pairs,
+    }
+
+
+def _distinct(runs: Sequence[str]) -> None:
+    """Refuse a folder that was given twice, however it is spelt or linked."""
+    seen: dict[Any, str] = {}
+    for run in runs:
+        place = Path(run)
+        status = place.stat() if place.exists() else None
+        key = (status.st_dev, status.st_ino) if status else place.resolve()
+        if key in seen:
+            raise BadSetting(
+                f"{seen[key]} and {run} are the same run; expected each once, because a run counted twice makes the "
+                f"intervals too narrow. Remove one."
+            )
+        seen[key] = run
+
+
+def _one_run_per_seed(group: Sequence[Curve]) -> None:
+    """Refuse two runs of one setting and seed, such as a run and its copy."""
+    seen: dict[int, Curve] = {}
+    for one in group:
+        if one.seed in seen:
+            raise BadSetting(
+                f"{seen[one.seed].run} and {one.run} have the same settings and the same seed ({one.seed}), so they "
+                f"are one run done twice or a copy; expected one run of each seed. Remove one."
+            )
+        seen[one.seed] = one
+
+
+def _common_iterations(curves: Sequence[Curve]) -> list[int]:
+    """The iterations at which every run was evaluated."""
+    common = sorted(set.intersection(*(set(one.iterations) for one in curves)))
+    if not common:
+        ends = ", ".join(f"{one.run} ({one.iterations[0]} to {one.iterations[-1]})" for one in curves)
+        raise BadSetting(
+            f"The runs have no evaluation of the same iteration: {ends}. Train them with the same eval.every, and "
+            f"compare runs that were evaluated equally far."
+        )
+    return common
+
+
+def where_read(result: dict[str, Any]) -> str:
+    """Which iteration a comparison is about, and which runs went on after it."""
+    at = result["iteration"]
+    longer = [
+        f"{run} to {end}"
+        for group in result["groups"]
+        for run, end in zip(group["runs"], group["ended"])
+        if end > at
+    ]
+    if not longer:
+        return f"last: iteration {at}"
+    return f"last: iteration {at}, the last at which all were evaluated; further went {', '.join(longer)}"
 
 
 def table_text(result: dict[str, Any]) -> str:
     """The comparison as aligned text."""
     lines = [
-        f"{'setting':<52} {'runs':>4}  {'start':>6}  {'last':>6}  {'95% interval':>16}  {'mean curve':>10}"
+        where_read(result),
+        f"{'setting':<52} {'runs':>4}  {'start':>6}  {'last':>6}  {'95% interval':>16}  {'mean curve':>10}",
     ]
     for group in result["groups"]:
         last = group["last"]

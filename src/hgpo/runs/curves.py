@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..files import atomic_path, write_text
-from .compare import NOISE
+from .compare import NOISE, where_read
 
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
@@ -99,7 +99,7 @@ def write_html(result: dict[str, Any], path: Path) -> None:
     )
     if pairs:
         pairs = (
-            f"<h2>Differences</h2><p>Last evaluation, seed by seed, in points: {html.escape(NOISE)}.</p><table><tr>"
+            f"<h2>Differences</h2><p>Last, seed by seed, in points: {html.escape(NOISE)}.</p><table><tr>"
             f"<th>settings</th><th>seeds</th><th>difference</th><th>beyond the noise</th></tr>{pairs}</table>"
         )
     write_text(
@@ -109,7 +109,8 @@ def write_html(result: dict[str, Any], path: Path) -> None:
         "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8884;padding:.3rem .6rem;"
         "text-align:left}svg{width:100%;height:auto}</style>"
         f"<h1>Success on {html.escape(result['split'])}</h1><p>Panel {result['panel']}. Intervals: 95%, "
-        "Student's t over training seeds.</p><table><tr><th>setting</th><th>runs</th><th>start</th><th>last</th>"
+        f"Student's t over training seeds. {html.escape(where_read(result))}.</p><table>"
+        "<tr><th>setting</th><th>runs</th><th>start</th><th>last</th>"
         f"<th>95% interval</th><th>mean of the curve</th></tr>{rows}</table>{_svg(result)}{pairs}</html>\n",
     )
 

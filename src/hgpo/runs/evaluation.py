@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.load import apply, as_dict, build, load
-from ..config.schema import Config
+from ..config.schema import Config, EvalConfig, check_temperature
 from ..config.stage import open_stage
 from ..errors import BadFile, BadSetting, NotWritten
 from ..files import check_folder
@@ -20,6 +20,7 @@ from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
 from ..policies.http import masked
 from ..policies.scripted import SCRIPTED
+from ..settings import settings_of
 from .folder import EvaluationFolder, RunFolder
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
@@ -71,6 +72,17 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     return Target(name, model, build(apply(stored, overrides)))
 
 
+def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None) -> None:
+    known = settings_of(EvalConfig)
+    if not seeds:
+        raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
+    for seed in seeds:
+        known["seed"].check(seed, "seeds")
+    known["tasks"].check(tasks, "tasks")
+    if temperature is not None:
+        check_temperature(known["temperature"].check(temperature, "temperature"), "temperature")
+
+
 def evaluate(
     path: str,
     *,
@@ -99,8 +111,7 @@ def evaluate(
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
-    if not seeds:
-        raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
+    _check_protocol(seeds, tasks, temperature)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
