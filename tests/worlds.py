@@ -111,5 +111,7 @@ class Flaky(Fetch):
         return super().step(action)
 
 
+WORLD = "tests.worlds:Fetch"
+"""Where the world is: what `--allow-env` has to name to read a run in it."""
 FETCH = str(Path(__file__).with_name("fetch.toml"))
 """A preset of a few seconds in this world."""

@@ -64,6 +64,10 @@ class UnknownName(HgpoError):
         self.nearest = near[0] if near else None
 
 
+class UntrustedCode(HgpoError):
+    """A run's or model's folder that names code to run, which nobody here has asked for."""
+
+
 class DamagedStore(BadFile):
     """A store of a catalogue that is truncated, half-written, corrupt or out of date; it is built again."""
 

@@ -293,7 +293,7 @@ def parse_value(text: str) -> Any:
             pass
     if text[:1] == "[" and text[-1:] == "]":
         return [parse_value(item) for item in _items(text)]
-    return _unquoted(text)
+    return unquoted(text)
 
 
 def _parse(text: str, options: tuple[Any, ...]) -> Any:
@@ -314,7 +314,7 @@ def _parse(text: str, options: tuple[Any, ...]) -> Any:
             inner = _options(get_args(option)[0])
             return tuple(_parse(item, inner) for item in _items(text))
     if any(option is str or get_origin(option) is Literal for option in options):
-        return _unquoted(text)
+        return unquoted(text)
     return parse_value(text)
 
 
@@ -324,7 +324,8 @@ def _items(text: str) -> list[str]:
     return [part.strip() for part in re.findall(r"""(?:"[^"]*"|'[^']*'|[^,])+""", inner) if part.strip()]
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
+    """`text` without the quotes around it."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 

@@ -10,7 +10,7 @@ import pytest
 from hgpo.cli import main
 from hgpo.runs import load, train
 
-from ..worlds import FETCH
+from ..worlds import FETCH, WORLD
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,10 @@ def test_what_cannot_be_done_is_refused(
     words: list[str], expected: str, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files(run)
-    assert main(["train", *(word.replace("RUN", str(run)) for word in words), "--quiet"]) == 2
+    assert (
+        main(["train", *(word.replace("RUN", str(run)) for word in words), "--quiet", "--allow-env", WORLD])
+        == 2
+    )
     assert expected.replace("RUN", str(run)) in capsys.readouterr().err
     assert files(run) == before
     assert [path.name for path in run.parent.iterdir()] == ["first"], "nothing was begun"
@@ -67,7 +70,10 @@ def test_one_command_begins_and_goes_on(tmp_path: Path) -> None:
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
     assert main(command) == 0
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
-    assert main(["train", "--run", str(tmp_path / "run"), "--quiet", "--resume", "iterations=2"]) == 0
+    assert (
+        main(["train", "--run", str(tmp_path / "run"), "--quiet", "--resume", "iterations=2", f"env={WORLD}"])
+        == 0
+    )
     assert json.loads((tmp_path / "run" / "results.json").read_text())["iterations"] == 2
 
 

@@ -126,12 +126,14 @@ def test_a_failure_names_task_and_cause() -> None:
         play(Breaks(), Counting())
 
 
-def test_a_user_mistake_is_not_retried() -> None:
+def test_an_error_of_this_package_from_an_environment_is_its_failure() -> None:
+    """A user's mistake is told when the tasks are listed, before any episode (`Stage.tasks`)."""
+
     class Picky(Fetch):
         def reset(self, task: str, *, seed: int | None = None) -> Observation:
             raise BadSetting("no such data")
 
-    with pytest.raises(BadSetting):
+    with pytest.raises(EnvironmentFailed, match="Picky failed on task 'fetch-3': BadSetting: no such data"):
         play(Picky(), Counting())
 
 

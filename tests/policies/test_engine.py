@@ -21,7 +21,7 @@ from hgpo.policies.hf.engine import HFEngine
 from hgpo.runs import evaluate, load, train
 from hgpo.runs.stopping import Stop, StoppablePolicy, StopRequested
 
-from ..worlds import FETCH
+from ..worlds import FETCH, WORLD
 from . import one_by_one
 from .server import serving
 
@@ -111,7 +111,7 @@ def test_another_engine_trains_the_same_run(run: Path, tmp_path: Path, one_by_on
 
 def test_evaluation_plays_with_any_engine(run: Path, tmp_path: Path, one_by_one_engine: list[str]) -> None:
     def success(path: str, **options: Any) -> float:
-        result = evaluate(path, seeds=(1,), tasks=10, logs=str(tmp_path / "logs"), **options)
+        result = evaluate(path, seeds=(1,), tasks=10, logs=str(tmp_path / "logs"), allow_env=WORLD, **options)
         return float(result["success"])
 
     assert success("expert", preset=FETCH) == 1.0

@@ -63,6 +63,8 @@ def test_every_request_has_its_own_seed_and_keeps_its_tokens(limit: int) -> None
     assert engine.llm.settings == {
         "model": "folder",
         "logprobs_mode": "processed_logprobs",
+        "trust_remote_code": False,
+        "load_format": "safetensors",
         "gpu_memory_utilization": 0.4,
     }
 

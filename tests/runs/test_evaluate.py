@@ -23,7 +23,7 @@ from hgpo.runs.evaluation import find_target
 from hgpo.runs.panels import Panel, spread
 
 from ..policies.server import serving
-from ..worlds import FETCH, Fetch
+from ..worlds import FETCH, WORLD, Fetch
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_every_task_once_per_seed_and_the_same_twice(runs: list[Path], tmp_path: Path) -> None:
-    options = {"seeds": (1, 2), "logs": str(tmp_path / "logs")}
+    options = {"seeds": (1, 2), "logs": str(tmp_path / "logs"), "allow_env": WORLD}
     one = evaluate(str(runs[0]), **options)
     two = evaluate(str(runs[0]), **options)
     assert one["episodes"] == 80
@@ -81,8 +81,8 @@ def test_a_seed_given_twice_is_played_twice(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_model_folder_knows_its_settings(runs: list[Path], tmp_path: Path) -> None:
-    run = evaluate(str(runs[0]), seeds=(5,), logs=str(tmp_path / "a"))
-    model = evaluate(str(runs[0] / "model"), seeds=(5,), logs=str(tmp_path / "b"))
+    run = evaluate(str(runs[0]), seeds=(5,), logs=str(tmp_path / "a"), allow_env=WORLD)
+    model = evaluate(str(runs[0] / "model"), seeds=(5,), logs=str(tmp_path / "b"), allow_env=WORLD)
     assert run["success"] == model["success"]
     assert run["panel"]["digest"] == model["panel"]["digest"]
 
@@ -91,9 +91,9 @@ def test_a_run_without_its_checkpoints(runs: list[Path], tmp_path: Path) -> None
     """What is left of a finished run when its checkpoints were deleted still says how it is to be played."""
     lean = tmp_path / "lean"
     shutil.copytree(runs[0], lean, ignore=shutil.ignore_patterns("checkpoints"))
-    found = find_target(str(lean), None, [])
+    found = find_target(str(lean), None, [], allow_env=WORLD)
     assert Path(found.model) == lean / "model"
-    assert found.config == find_target(str(runs[0]), None, []).config
+    assert found.config == find_target(str(runs[0]), None, [], allow_env=WORLD).config
 
 
 def test_scripted_policies(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_is_not_a_target(tmp_path: Path, runs: list[Path]) -> None:
     with pytest.raises(UnknownName, match="checkpoint"):
         evaluate(str(runs[0]), checkpoint="77")
     with pytest.raises(UnknownName, match="in-domain"):
-        evaluate(str(runs[0]), split="in-doman")
+        evaluate(str(runs[0]), split="in-doman", allow_env=WORLD)
 
 
 def test_comparison_groups_seeds_and_refuses_other_panels(runs: list[Path], tmp_path: Path) -> None:
@@ -130,9 +130,13 @@ def test_comparison_groups_seeds_and_refuses_other_panels(runs: list[Path], tmp_
 
 
 def test_commands(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["eval", str(runs[0]), "--seeds", "3", "--json", "--logs", str(tmp_path / "l")]) == 0
+    allow = ["--allow-env", WORLD]
+    assert main(["eval", str(runs[0]), "--seeds", "3", "--json", "--logs", str(tmp_path / "l"), *allow]) == 0
     assert json.loads(capsys.readouterr().out)["protocol"]["seeds"] == [3]
-    assert main(["eval", str(runs[0]), "--seeds", "3", "--tasks", "5", "--logs", str(tmp_path / "l")]) == 0
+    assert (
+        main(["eval", str(runs[0]), "--seeds", "3", "--tasks", "5", "--logs", str(tmp_path / "l"), *allow])
+        == 0
+    )
     assert "5 tasks" in capsys.readouterr().out
     assert main(["eval", str(runs[0]), "--seeds", "x"]) == 2
     assert "123,456,789" in capsys.readouterr().err
@@ -145,10 +149,14 @@ def test_commands(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "rollout.tasks" in capsys.readouterr().err
     assert main(["train", "group_size=3", "--show"]) == 0
     assert json.loads(capsys.readouterr().out)["rollout"]["group_size"] == 3
-    assert main(["train", "--resume", str(runs[0]), "group_size=3"]) == 2
+    assert main(["train", "--resume", str(runs[0]), "group_size=3", *allow]) == 2
+    assert "'group_size=3' cannot be changed" in capsys.readouterr().err
     assert main(["sft", FETCH, "--out", str(tmp_path / "warm"), "--quiet"]) == 0
     assert (
-        main(["eval", str(tmp_path / "warm"), "--seeds", "1", "--json", "--logs", str(tmp_path / "m")]) == 0
+        main(
+            ["eval", str(tmp_path / "warm"), "--seeds", "1", "--json", "--logs", str(tmp_path / "m"), *allow]
+        )
+        == 0
     )
 
 

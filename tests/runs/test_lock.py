@@ -18,7 +18,7 @@ from hgpo.runs.folder import RunFolder
 from hgpo.runs.lock import LOCK, hold
 
 from ..conftest import ROOT
-from ..worlds import FETCH
+from ..worlds import FETCH, WORLD
 
 HOLD = """
 import pathlib, sys, time
@@ -49,7 +49,7 @@ def test_a_second_process_is_told_who_trains_here(
     other = holder(run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     try:
-        assert main(["train", *words, str(run)]) == 2
+        assert main(["train", *words, str(run), "--allow-env", WORLD]) == 2
     finally:
         other.kill()
         other.wait()
@@ -79,7 +79,10 @@ def test_readers_are_not_kept_out(tmp_path: Path) -> None:
     train(load(FETCH, ["iterations=1"]), tmp_path / "run", quiet=True)
     with hold(tmp_path / "run"):
         assert (
-            evaluate(str(tmp_path / "run"), seeds=(1,), tasks=2, logs=str(tmp_path / "logs"))["episodes"] == 2
+            evaluate(
+                str(tmp_path / "run"), seeds=(1,), tasks=2, logs=str(tmp_path / "logs"), allow_env=WORLD
+            )["episodes"]
+            == 2
         )
         assert compare([str(tmp_path / "run")])["groups"]
 
@@ -107,4 +110,4 @@ def test_a_failure_after_the_start_keeps_the_run(tmp_path: Path, monkeypatch: py
         with pytest.raises(RuntimeError, match="broken"):
             train(load(FETCH, ["iterations=1"]), tmp_path, quiet=True)
     assert RunFolder(tmp_path).checkpoints()[-1].iteration == 0
-    assert train(None, tmp_path, resume=True, quiet=True)["ended"] == "finished"
+    assert train(None, tmp_path, resume=True, quiet=True, allow_env=WORLD)["ended"] == "finished"

@@ -23,7 +23,7 @@ from hgpo.runs.folder import RunFolder
 from hgpo.runs.stopping import Stop
 
 from ..conftest import ROOT
-from ..worlds import FETCH
+from ..worlds import FETCH, WORLD
 
 SETTINGS = ["update.kl_coef=0.02", "lr=1e-3"]
 
@@ -127,7 +127,7 @@ def test_time_limit_stops_and_can_be_resumed(whole: Path, tmp_path: Path) -> Non
     result = train(load(FETCH, SETTINGS), run, quiet=True, max_minutes=0.0)
     assert result["ended"] == "out of time"
     assert result["iterations"] == 0
-    assert train(None, run, quiet=True, resume=True)["ended"] == "finished"
+    assert train(None, run, quiet=True, resume=True, allow_env=WORLD)["ended"] == "finished"
     assert_equal(weights(whole), weights(run))
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_checkpoint_says_so(whole: Path, tmp_path: Path) -> None:
     broken = RunFolder(run).checkpoints()[-1].weights
     broken.write_bytes(broken.read_bytes()[:-100])
     with pytest.raises(BadFile, match="damaged"):
-        train(None, run, quiet=True, resume=True)
+        train(None, run, quiet=True, resume=True, allow_env=WORLD)
 
 
 def command(run: Path, *words: str) -> list[str]:
@@ -228,7 +228,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     pace = (time.monotonic() - start - start_up) / 40
     draw = random.Random(20)
     for _ in range(20):
-        words = ("--resume",) if (run / "config.json").is_file() else (FETCH, *settings)
+        words = ("--resume", "--allow-env", WORLD) if (run / "config.json").is_file() else (FETCH, *settings)
         before = lines(run)
         process = subprocess.Popen(command(run, *words, "--quiet"), env=ENVIRONMENT)
         new = draw.choice([0, 1, 1, 2])
@@ -247,7 +247,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         process.wait()
     done = lines(run)
     assert 0 < done < 40
-    subprocess.run(command(run, "--resume", "--quiet"), env=ENVIRONMENT, check=True)
+    subprocess.run(command(run, "--resume", "--allow-env", WORLD, "--quiet"), env=ENVIRONMENT, check=True)
     assert_equal(weights(whole, "000040"), weights(run, "000040"))
     ours, theirs = (
         [json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()]

@@ -16,7 +16,7 @@ from hgpo.runs import evaluate, load, train
 from hgpo.runs.compare import compare
 from hgpo.runs.folder import RunFolder
 
-from ..worlds import FETCH, Fetch
+from ..worlds import FETCH, WORLD, Fetch
 
 Damage = Callable[[Path, Path], None]
 
@@ -89,7 +89,7 @@ def test_resuming_names_what_is_damaged(
         pytest.skip("both runs start alike")
     damage(run / name, pair[1] / name)
     before = weights_and_lines(run)
-    assert main(["train", "--resume", str(run), "iterations=3", "--quiet"]) == 2
+    assert main(["train", "--resume", str(run), "iterations=3", "--quiet", "--allow-env", WORLD]) == 2
     said = capsys.readouterr().err
     assert Path(name).name in said or str(run / LAST) in said
     assert "Traceback" not in said
@@ -115,7 +115,23 @@ def test_evaluating_names_what_is_damaged(
     if damage is swap and same(run / name, pair[1] / name):
         pytest.skip("both runs have the same")
     damage(run / name, pair[1] / name)
-    assert main(["eval", str(run), "--seeds", "1", "--tasks", "2", "--logs", str(tmp_path / "logs")]) == 2
+    assert (
+        main(
+            [
+                "eval",
+                str(run),
+                "--seeds",
+                "1",
+                "--tasks",
+                "2",
+                "--logs",
+                str(tmp_path / "logs"),
+                "--allow-env",
+                WORLD,
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
     assert str(run) in said
     assert "Traceback" not in said
@@ -130,7 +146,7 @@ def test_a_whole_model_of_another_run_is_not_played(
         shutil.rmtree(broken / part)
         shutil.copytree(pair[1] / part, broken / part)
         with pytest.raises(BadFile, match=r"other settings|is not the file"):
-            evaluate(str(broken), checkpoint=checkpoint, **options)
+            evaluate(str(broken), checkpoint=checkpoint, allow_env=WORLD, **options)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +167,7 @@ def test_a_lost_or_changed_line_never_shifts_a_curve(
     file = run / "metrics.jsonl"
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
     with pytest.raises(BadFile, match=r"metrics\.jsonl"):
-        train(None, run, resume=True, quiet=True)
+        train(None, run, resume=True, quiet=True, allow_env=WORLD)
     with pytest.raises(BadFile, match=r"metrics\.jsonl"):
         compare([str(run)])
 
@@ -164,7 +180,7 @@ def test_without_its_checkpoints_a_lost_first_line_is_noticed(run: Path) -> None
     with pytest.raises(BadFile, match="no line for iteration 0"):
         compare([str(run)])
     with pytest.raises(BadFile, match="no checkpoint"):
-        train(None, run, resume=True, quiet=True)
+        train(None, run, resume=True, quiet=True, allow_env=WORLD)
 
 
 def test_changed_tasks_are_noticed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +210,18 @@ def test_the_newest_policy_is_played(run: Path, tmp_path: Path, capsys: pytest.C
     train(replace(load(FETCH), iterations=3), run, resume=True, quiet=True)
     shutil.rmtree(run / "model")
     shutil.copytree(tmp_path / "model", run / "model")  # as after a kill: of the earlier end
-    command = ["eval", str(run), "--seeds", "1", "--tasks", "2", "--logs", str(tmp_path / "logs")]
+    command = [
+        "eval",
+        str(run),
+        "--seeds",
+        "1",
+        "--tasks",
+        "2",
+        "--logs",
+        str(tmp_path / "logs"),
+        "--allow-env",
+        WORLD,
+    ]
     assert main(command) == 0
     assert f"{run} after iteration 3: " in capsys.readouterr().out
     assert main([*command, "--json"]) == 0
@@ -215,6 +242,9 @@ def test_folders_of_before_there_were_digests_are_read(run: Path, tmp_path: Path
         ):
             content.pop(key, None)
         path.write_text(json.dumps(content))
-    assert evaluate(str(run), seeds=(1,), tasks=2, logs=str(tmp_path / "logs"))["iteration"] == 2
+    assert (
+        evaluate(str(run), seeds=(1,), tasks=2, logs=str(tmp_path / "logs"), allow_env=WORLD)["iteration"]
+        == 2
+    )
     assert train(replace(load(FETCH), iterations=3), run, resume=True, quiet=True)["ended"] == "finished"
     assert RunFolder(run).checkpoints()[-1].seal()["files"]

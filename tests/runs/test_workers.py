@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from hgpo.cli import main
 from hgpo.errors import EnvironmentFailed
 from hgpo.runs import load, train
+from hgpo.runs.folder import RunFolder
 
 from ..conftest import ROOT
 from ..worlds import FETCH
@@ -84,3 +88,101 @@ def test_no_group_left_is_an_error_that_names_the_cause(tmp_path: Path) -> None:
             tmp_path / "run",
             quiet=True,
         )  # fmt: skip
+
+
+def trained(folder: Path, *settings: str) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """The weights after one iteration and the lines about it."""
+    from safetensors.torch import load_file
+
+    train(load(FETCH, ["iterations=1", "eval.every=1", *settings]), folder, quiet=True)
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return load_file(RunFolder(folder).checkpoints()[-1].weights), [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("workers", ["3", "20"])
+def test_processes_give_the_same_weights_as_this_one(tmp_path: Path, workers: str) -> None:
+    """Bit for bit, warm start and evaluations included, with as many live environments."""
+    inline, rows = trained(tmp_path / "inline", f"env.workers={workers}")
+    apart, others = trained(tmp_path / "process", "env.execution=process", f"env.workers={workers}")
+    assert inline.keys() == apart.keys()
+    for name, weights in inline.items():
+        assert torch.equal(weights, apart[name]), name
+    for key in ("success", "return", "steps", "loss/policy", "grad_norm", "eval/in-domain/success"):
+        assert [row.get(key) for row in rows] == [row.get(key) for row in others]
+
+
+WRONG = [
+    "env=tests.envs.wrong_env:Wrong",
+    "eval.every=0",
+    "rollout.tasks=4",
+    "rollout.group_size=2",
+    "iterations=1",
+    "warm.episodes=0",
+]
+
+
+def wrong(tmp_path: Path, *settings: str) -> dict[str, float]:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    words = [*WRONG, f"env.marks={marks}", f"model={warm(tmp_path)}", *settings]
+    train(load(FETCH, words), tmp_path / "run", quiet=True)
+    row: dict[str, float] = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    return row
+
+
+@pytest.mark.parametrize(
+    ("settings", "failures", "retries", "dropped"),
+    [
+        (["env.fault=reward-nan", "env.times=2"], 2, 2, 0),
+        (["env.fault=text-none", "env.where=reset", "env.times=1"], 1, 1, 0),
+        (["env.fault=raises-setting", "env.times=1"], 1, 1, 0),
+        # Copies that list the tasks: their failures are no episode's.
+        (["env.fault=exit", "env.where=made", "env.times=2"], 2, 0, 0),
+        (["env.fault=numbers", "env.where=tasks", "env.times=1"], 1, 0, 0),
+        (["env.fault=reward-text", "env.on=fetch-2", "env.attempts=1", "rollout.group_size=1"], 1, 0, 1),
+    ],
+)
+def test_what_goes_wrong_is_counted(
+    tmp_path: Path, settings: list[str], failures: int, retries: int, dropped: int
+) -> None:
+    row = wrong(tmp_path, *settings)
+    assert row["environment_failures"] == failures
+    assert row["episode_retries"] == retries
+    assert row["dropped_groups"] == dropped
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["env.fault=reward-none"], "tests.envs.wrong_env:Wrong failed on task 'fetch-"),
+        (
+            ["env.fault=raises", "env.where=made"],
+            "tests.envs.wrong_env:Wrong did not list the tasks of 'train'",
+        ),
+        (
+            [
+                "env.fault=hang",
+                "env.where=tasks",
+                "env.execution=process",
+                "env.step_timeout=1",
+                "env.attempts=1",
+            ],
+            "no answer within 30 s",
+        ),
+        (["env.fault=dict", "env.where=tasks"], "expected a list of texts"),
+    ],
+)
+def test_a_run_ends_in_a_sentence_when_nothing_can_be_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: list[str], said: str
+) -> None:
+    words = [*WRONG, f"model={warm(tmp_path)}", "env.attempts=2", *settings]
+    assert main(["train", FETCH, *words, "--run", str(tmp_path / "run"), "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_an_expert_that_is_lost_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*WRONG, "warm.episodes=4", "env.fault=score-nan"]
+    assert main(["train", FETCH, *words, "--run", str(tmp_path / "run"), "--quiet"]) == 2
+    assert "All 4 episodes of the expert were lost" in capsys.readouterr().err

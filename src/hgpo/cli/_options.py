@@ -26,6 +26,17 @@ def split_preset(words: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, list(words)
 
 
+def add_allow_env(parser: argparse.ArgumentParser) -> None:
+    """Declare `--allow-env`."""
+    parser.add_argument(
+        "--allow-env",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="an environment outside this package that the folder may name; it is code that will run",
+    )
+
+
 def number(kind: type[T], low: float = 0, high: float | None = None) -> Callable[[str], T]:
     """The `type` of an option that is a number: read and checked as a setting is."""
     one = Setting("", kind, low=low, high=high)

@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._options import number
+from ._options import add_allow_env, number
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", help="settings for a model that was not trained here")
     parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
+    add_allow_env(parser)
     parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 engine=args.engine,
                 url=args.url,
                 logs=args.logs,
+                allow_env=args.allow_env,
                 on_episode=lambda _: bar.add(1),
             )
     except NotWritten as error:

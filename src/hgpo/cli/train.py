@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._ending import say
-from ._options import add_words, number, split_preset
+from ._options import add_allow_env, add_words, number, split_preset
 from ._resume import as_asked, resumed_folder
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="RUN", help="continue the run in this folder (or in --run)"
     )
+    add_allow_env(parser)
     parser.add_argument(
         "--max-minutes", type=number(float), metavar="M", help="stop in time; the run can be resumed"
     )
@@ -57,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..config import as_dict, load
+    from ..config.stored import named_env
     from ..runs.folder import RunFolder
 
     if args.list:
@@ -74,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     given = going_on or args.folder
     folder = RunFolder(Path(given)) if given else None
     if resume and folder is not None and folder.exists():
-        config = as_asked(_resumed(folder, words), folder, preset, words)
+        # A preset or a word that names the environment again asks for it as the flag does.
+        allow_env = [*args.allow_env, *named_env(preset, words)]
+        config = as_asked(_resumed(folder, words, allow_env), folder, preset, words)
     else:
         config = load(preset or DEFAULT, words)
     if args.show:
@@ -107,14 +111,15 @@ def explained(preset: str | None, words: list[str]) -> str:
     return describe_settings(load(preset, words), title)
 
 
-def _resumed(folder: RunFolder, words: list[str]) -> Config:
+def _resumed(folder: RunFolder, words: list[str], allow_env: list[str]) -> Config:
     """The run's own settings; only its length may be changed on resuming, other words must say what is so already."""
     from dataclasses import replace
 
     from ..config import apply, as_dict, build
     from ..errors import BadSetting
 
-    config = folder.config()
+    asked = folder.config(words, allow_env=allow_env)
+    config = build(folder.description().config)
 
     def changed(words: list[str]) -> bool:
         asked = build(apply(as_dict(config), words))
@@ -129,4 +134,4 @@ def _resumed(folder: RunFolder, words: list[str]) -> Config:
             f"{word!r} cannot be changed on resuming: the run's own settings are in {folder.config_file}. "
             "Only iterations, save_every and keep can. Start a new run for the rest."
         )
-    return build(apply(as_dict(config), words))
+    return asked

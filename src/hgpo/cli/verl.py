@@ -16,7 +16,7 @@ import json
 import sys
 from pathlib import Path
 
-from ._options import add_words, number, split_preset
+from ._options import add_allow_env, add_words, number, split_preset
 from ._resume import as_asked
 
 
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     dry.add_argument("--steps", type=number(int, low=1), default=2, help="training steps (default: 2)")
     dry.add_argument("--resume", action="store_true", help="go on with the dry run in that folder")
+    add_allow_env(dry)
     dry.add_argument("--verbose", action="store_true", help="show verl's own output (it is in RUN/verl.log)")
     dry.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -43,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_words(launch)
     launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
+    add_allow_env(launch)
     launch.add_argument("--print", action="store_true", help="print the command and stop")
     launch.add_argument("--nodes", type=number(int, low=1), default=1, help="machines (default: 1)")
     launch.add_argument(
@@ -117,6 +119,7 @@ def _words(args: argparse.Namespace) -> tuple[str, list[str], list[str]]:
 
 
 def _dry_run(args: argparse.Namespace) -> int:
+    from ..config.stored import named_env
     from ..errors import BadSetting
     from ..verl.dryrun import dry_run
     from ..verl.launch import require_extra
@@ -142,6 +145,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         steps=args.steps,
         resume=args.resume,
         echo=args.verbose,
+        allow_env=[*args.allow_env, *named_env(preset or None, ours)],
     )
     if args.json:
         print(json.dumps(result))
@@ -155,6 +159,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
 def _launch(args: argparse.Namespace) -> int:
     from ..config import load
+    from ..config.stored import allow_flag, named_env
     from ..errors import BadSetting
     from ..runs.folder import RunFolder
     from ..verl.data import planned_data
@@ -170,7 +175,8 @@ def _launch(args: argparse.Namespace) -> int:
             raise BadSetting(f"{changes[0]!r} cannot be changed on resuming; only iterations can.")
         folder = RunFolder(Path(args.run))
         length = load("quickstart", ours).iterations if ours and not preset else None
-        config = as_asked(resumed(folder, length), folder, preset, ours)
+        allow_env = [*args.allow_env, *named_env(preset or None, ours)]
+        config = as_asked(resumed(folder, length, allow_env=allow_env), folder, preset, ours)
     else:
         config = load(preset, ours)
     run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)
@@ -195,7 +201,7 @@ def _launch(args: argparse.Namespace) -> int:
         return 0
     require_extra()
     model = launch(config, run, cluster, theirs, resume=args.resume)
-    print(f"evaluate {model} with: hgpo eval {run.path}")
+    print(f"evaluate {model} with: hgpo eval {run.path}{allow_flag(config)}")
     return 0
 
 

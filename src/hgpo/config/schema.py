@@ -36,7 +36,11 @@ class EnvConfig(Settings):
         high=65536,
     )
     step_timeout: float = setting(
-        60.0, "Seconds after which a worker process counts as hung.", above=0, high=604800
+        60.0,
+        "Seconds after which a worker process counts as hung; to start, to reset and to list tasks it has three times "
+        "as long, at least 30.",
+        above=0,
+        high=604800,
     )
     attempts: int = setting(
         3,

@@ -19,6 +19,7 @@ def open_stage(config: Config) -> Stage:
             supervised=env.execution == "process",
             workers=env.workers,
             step_timeout=env.step_timeout,
+            reset_timeout=max(30.0, 3 * env.step_timeout),
             attempts=env.attempts,
             max_reuse=env.max_reuse,
         ),

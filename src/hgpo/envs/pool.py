@@ -15,9 +15,17 @@ class EnvPool:
     """Environments for rent: at most `limit` of them, made when first needed, thrown away when they fail."""
 
     def __init__(
-        self, make: Callable[[], TextEnv], limit: int, *, blocking: bool, max_reuse: int = 0
+        self,
+        make: Callable[[], TextEnv],
+        limit: int,
+        *,
+        blocking: bool,
+        max_reuse: int = 0,
+        name: str = "",
     ) -> None:
         self.make, self.limit, self.blocking, self.max_reuse = make, max(1, limit), blocking, max_reuse
+        self.name = name
+        """What the environments are called in messages."""
         self.idle: list[tuple[TextEnv, int]] = []
         self.executor = ThreadPoolExecutor(self.limit, "hgpo-env") if blocking else None
 
@@ -37,13 +45,13 @@ class EnvPool:
             self.idle.append((env, used))
             return
         # Closing what is broken may itself fail; there is nothing left to lose in it.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, SystemExit):
             await self.call(env.close)
 
     def close(self) -> None:
         """Close all idle environments."""
         for env, _ in self.idle:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 env.close()
         self.idle.clear()
         if self.executor is not None:

@@ -4,17 +4,28 @@ A package registers an environment without being imported by us through an entry
 
     [project.entry-points."hgpo.envs"]
     my-env = "my_package.env:MyEnv"
+
+An address (`module:Class`, `path/file.py:Class`) works as a name too. It is code: only a person may give one, never a
+file that came from somewhere (`hgpo.config.stored`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
 
-from ..errors import UnknownName
+from ..errors import BadSetting, HgpoError, UnknownName
 from ..settings import Setting, check_all, parameters_of
+from .answers import cause
 from .contract import TextEnv
 from .prompt import PromptWords
 
@@ -44,21 +55,92 @@ def names() -> list[str]:
     return sorted({*BUILT_IN, *_registered, *_plugins()})
 
 
+def is_address(name: str) -> bool:
+    """Whether `name` is where code is (`module:Class`, `path/file.py:Class`) rather than a registered name."""
+    return ":" in name and name not in _registered
+
+
 def factory(name: str) -> Callable[..., TextEnv]:
-    """What makes the environment called `name`: a registered one, or `module:attribute`."""
+    """What makes the environment called `name`: a registered one, or what is at an address."""
     if name in _registered:
         return _registered[name]
-    plugins = {} if name in BUILT_IN or ":" in name else _plugins()
-    if name in plugins:
-        loaded: Callable[..., TextEnv] = plugins[name].load()
-        return loaded
-    module, colon, attribute = BUILT_IN.get(name, name).partition(":")
-    if not colon:
+    if name in BUILT_IN:
+        return _at(BUILT_IN[name])
+    if ":" in name:
+        return _addressed(name)
+    plugins = _plugins()
+    if name not in plugins:
         raise UnknownName(
             "environment", name, names(), fix="Register yours with hgpo.envs.register(name, factory)."
         )
-    imported: Callable[..., TextEnv] = getattr(importlib.import_module(module), attribute)
-    return imported
+    loaded: Callable[..., TextEnv] = plugins[name].load()
+    return loaded
+
+
+def _at(address: str) -> Callable[..., TextEnv]:
+    module, _, attribute = address.rpartition(":")
+    found: Callable[..., TextEnv] = getattr(_module(module), attribute)
+    return found
+
+
+def _module(name: str) -> ModuleType:
+    """A module by its name, or by the path of its file."""
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    path = Path(name).expanduser().resolve()
+    # One module a file, however its path is written; the digest keeps apart files of one name.
+    known = f"hgpo_env_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[known] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[known]
+            raise
+    return sys.modules[known]
+
+
+def _addressed(name: str) -> Callable[..., TextEnv]:
+    """What is at an address, if it is an environment: nothing else is ever called."""
+    try:
+        found = _at(name)
+    except (Exception, SystemExit) as error:
+        raise BadSetting(
+            f"The environment {name!r} cannot be loaded ({cause(error)}). Expected the address of a class that can be "
+            "imported here: module:Class or path/file.py:Class."
+        ) from error
+    if not _makes_environments(found):
+        raise BadSetting(
+            f"{name!r} is no environment. Expected a class with the methods {', '.join(METHODS)} (hgpo.envs.TextEnv), "
+            "or a function whose return type says that it makes one: def make(...) -> TextEnv."
+        )
+    return found
+
+
+METHODS = ("tasks", "reset", "step", "close")
+"""What makes a class an environment; `splits` may be there only once one is made."""
+
+
+def _makes_environments(found: Any) -> bool:
+    if isinstance(found, type):
+        return found is not TextEnv and all(callable(getattr(found, name, None)) for name in METHODS)
+    while isinstance(found, functools.partial):
+        found = found.func
+    if isinstance(found, type):
+        return _makes_environments(found)
+    if not callable(found):
+        return False
+    said = getattr(found, "__annotations__", {}).get("return")
+    # A name that only type checkers import cannot be looked up; what is written has to do.
+    with contextlib.suppress(NameError, TypeError, AttributeError):
+        said = get_type_hints(found).get("return")
+    if isinstance(said, str):
+        return said.rpartition(".")[2] == TextEnv.__name__
+    return said is TextEnv or (isinstance(said, type) and _makes_environments(said))
 
 
 def make(name: str, **settings: Any) -> TextEnv:
@@ -70,7 +152,14 @@ def make(name: str, **settings: Any) -> TextEnv:
     known = parameters_of(maker)
     if known is not None:
         settings = check_all(known, settings, f"the environment {name!r}")
-    return maker(**settings)
+    made = maker(**settings)
+    missing = [method for method in METHODS if not callable(getattr(made, method, None))]
+    if missing:
+        raise BadSetting(
+            f"The environment {name!r} made a {type(made).__name__}, which has no {', '.join(missing)}. Expected an "
+            "object that follows hgpo.envs.TextEnv."
+        )
+    return made
 
 
 def prompts() -> list[str]:
@@ -90,5 +179,5 @@ def settings_of_env(name: str) -> dict[str, Setting] | None:
     """The settings of the environment called `name`; None where it takes any, or cannot be found."""
     try:
         return parameters_of(factory(name))
-    except (UnknownName, ImportError, AttributeError):
+    except (HgpoError, ImportError, AttributeError):
         return None

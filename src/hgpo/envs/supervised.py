@@ -5,7 +5,8 @@
 A foreign engine may hang, crash or raise. Each time, the worker process is replaced, the same task is reset,
 the actions so far are repeated (and must lead to the same texts), and the call is made again. Only when
 that fails too often is the episode given up, with `EnvironmentFailed`. Every incident is counted. Messages
-are JSON lines; nothing is unpickled.
+are JSON lines; nothing is unpickled. An answer that is not what the contract says is an incident like any other, and
+what the environment itself started ends with its worker.
 """
 
 from __future__ import annotations
@@ -14,17 +15,24 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from .. import errors
 from ..errors import BadSetting, EnvironmentFailed, HgpoError, ResetNeeded
+from . import answers
 from .contract import Observation, Transition
+
+LARGEST_ANSWER = 1 << 28
+"""Bytes of one answer; more would fill this process's memory."""
+# The working directory stays out of the worker's path unless it is in ours: a module of that name could lie there.
+_START = "import sys; sys.path[:] = [p for p in sys.path if p]; from hgpo.envs.worker import main; main()"
 
 
 @dataclass(frozen=True)
@@ -99,38 +107,51 @@ class SupervisedEnv:
         self._trail: list[tuple[str, str]] = []
         self._splits: tuple[str, ...] | None = None
         self._tasks: dict[str, tuple[str, ...]] = {}
+        self._version: int | None = None
 
     @property
     def splits(self) -> Sequence[str]:
         """As the environment says."""
         if self._splits is None:
-            self._splits = tuple(self._try({"call": "splits"}, self.reset_timeout, replay=False))
+            request = {"call": "splits"}
+            self._splits = tuple(self._try(request, self.reset_timeout, answers.split_names))
         return self._splits
 
     def tasks(self, split: str) -> Sequence[str]:
         """As the environment says."""
         if split not in self._tasks:
             request = {"call": "tasks", "split": split}
-            self._tasks[split] = tuple(self._try(request, self.reset_timeout, replay=False))
+            self._tasks[split] = tuple(
+                self._try(request, self.reset_timeout, lambda value: answers.task_ids(value, split))
+            )
         return list(self._tasks[split])
+
+    @property
+    def world_version(self) -> int:
+        """As the environment says; 1 where it does not."""
+        if self._version is None:
+            self._version = int(self._try({"call": "world_version"}, self.reset_timeout, answers.version))
+        return self._version
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the episode of `task`."""
         self._begun, self._trail = None, []
         if self.recycle_after and self._episodes >= self.recycle_after:
             self._stop()
-        value = self._try({"call": "reset", "task": task, "seed": seed}, self.reset_timeout, replay=False)
+        request = {"call": "reset", "task": task, "seed": seed}
+        seen: Observation = self._try(request, self.reset_timeout, _observation)
         self._episodes += 1
-        self._begun = (task, seed, str(value["text"]))
-        return Observation(**value)
+        self._begun = (task, seed, seen.text)
+        return seen
 
     def step(self, action: str) -> Transition:
         """Do one action, replacing the worker and repeating the episode so far where needed."""
         if self._begun is None:
             raise ResetNeeded(f"SupervisedEnv({self.factory})")
-        value = self._try({"call": "step", "action": action}, self.step_timeout, replay=True)
-        self._trail.append((action, str(value["text"])))
-        return Transition(**value)
+        request = {"call": "step", "action": action}
+        seen: Transition = self._try(request, self.step_timeout, _transition, replay=True)
+        self._trail.append((action, seen.text))
+        return seen
 
     def close(self) -> None:
         """End the worker."""
@@ -145,8 +166,13 @@ class SupervisedEnv:
     def _count(self, kind: str) -> None:
         self.incidents = replace(self.incidents, **{kind: getattr(self.incidents, kind) + 1})
 
-    def _try(self, request: Mapping[str, Any], timeout: float, *, replay: bool) -> Any:
-        """Make a call; on every incident replace the worker and try again, `attempts` times in all."""
+    def _try(
+        self, request: Mapping[str, Any], timeout: float, read: Callable[[Any], Any], *, replay: bool = False
+    ) -> Any:
+        """Make a call and `read` its value; on every incident replace the worker and try again.
+
+        A step is tried with the episode so far repeated (`replay`). No error of a step is the user's.
+        """
         broken = None
         for _ in range(self.attempts):
             try:
@@ -155,7 +181,7 @@ class SupervisedEnv:
                     self._worker = self._start(again=broken is not None)
                 if fresh and replay:
                     self._replay(self._worker)
-                return self._worker.call(request, timeout)
+                return _checked(read, self._worker.call(request, timeout, user=not replay))
             except _Broken as error:
                 broken = error
                 self._count(error.kind)
@@ -163,10 +189,13 @@ class SupervisedEnv:
         self._count("failures")
         if replay:
             self._begun = None
-        raise EnvironmentFailed(
-            f"{self.factory}: {request['call']} failed {self.attempts} times; last: {broken}. The episode is lost; "
-            "raise step_timeout if the engine is only slow."
-        )
+        slow = " Raise step_timeout and reset_timeout if it is only slow." if self._late(broken) else ""
+        times = f"{self.attempts} times; last" if self.attempts > 1 else "once"
+        raise EnvironmentFailed(f"{self.factory}: {request['call']} failed {times}: {broken}.{slow}")
+
+    @staticmethod
+    def _late(broken: _Broken | None) -> bool:
+        return broken is not None and broken.kind == "timeouts"
 
     def _start(self, *, again: bool) -> _Worker:
         if again:
@@ -186,12 +215,14 @@ class SupervisedEnv:
             return
         self._count("replays")
         task, seed, text = self._begun
-        value = worker.call({"call": "reset", "task": task, "seed": seed}, self.reset_timeout)
+        request: dict[str, Any] = {"call": "reset", "task": task, "seed": seed}
+        begun: Observation = _checked(_observation, worker.call(request, self.reset_timeout, user=False))
         expected = [text, *(text for _, text in self._trail)]
-        seen = [str(value["text"])]
+        seen = [begun.text]
         for action, _ in self._trail:
-            value = worker.call({"call": "step", "action": action}, self.step_timeout)
-            seen.append(str(value["text"]))
+            request = {"call": "step", "action": action}
+            after: Transition = _checked(_transition, worker.call(request, self.step_timeout, user=False))
+            seen.append(after.text)
         if seen != expected:
             self._begun = None
             self._count("failures")
@@ -214,16 +245,17 @@ class _Worker:
         # The worker must find this package and whatever the caller can import.
         paths = [str(Path(__file__).resolve().parents[2])]
         if python == sys.executable:
-            paths += [path for path in sys.path if path]
+            paths += [path or os.getcwd() for path in sys.path]
         elif os.environ.get("PYTHONPATH"):
             paths.append(os.environ["PYTHONPATH"])
         try:
             self.process = subprocess.Popen(
-                [python, "-m", "hgpo.envs.worker"],
+                [python, "-c", _START],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
                 bufsize=0,
+                start_new_session=True,
             )
         except OSError as error:
             raise BadSetting(f"Cannot start a worker with {python}: {error.strerror}.") from error
@@ -234,11 +266,11 @@ class _Worker:
         os.set_blocking(self.calls.fileno(), False)
         self.buffer = b""
 
-    def call(self, request: Mapping[str, Any], timeout: float) -> Any:
-        """Send one request and return its value."""
-        return self.call_line(json.dumps(request), timeout)
+    def call(self, request: Mapping[str, Any], timeout: float, *, user: bool) -> Any:
+        """Send one request and return its value; with `user`, errors of this package are the user's."""
+        return self.call_line(json.dumps(request), timeout, user=user)
 
-    def call_line(self, line: str, timeout: float) -> Any:
+    def call_line(self, line: str, timeout: float, *, user: bool = True) -> Any:
         deadline = time.monotonic() + timeout
         self._send(line.encode() + b"\n", deadline, timeout)
         try:
@@ -248,9 +280,11 @@ class _Worker:
             kind, text = str(message["error"]), str(message["text"])
         except (ValueError, KeyError, TypeError) as error:
             raise _Broken("deaths", f"its answer could not be read ({error})") from error
-        if message.get("user"):
+        if not message.get("user"):
+            raise _Broken("raised", text)
+        if user and kind != EnvironmentFailed.__name__:
             raise _user_error(kind, text)
-        raise _Broken("raised", f"it raised {kind}: {text}")
+        raise _Broken("raised", f"{kind}: {text}")
 
     def _send(self, data: bytes, deadline: float, timeout: float) -> None:
         while data:
@@ -273,6 +307,8 @@ class _Worker:
             if not data:
                 raise self._died()
             self.buffer += data
+            if len(self.buffer) > LARGEST_ANSWER:
+                raise _Broken("deaths", f"its answer is larger than {LARGEST_ANSWER >> 20} MB")
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line
 
@@ -285,12 +321,29 @@ class _Worker:
         """End the process: politely first where it may listen, then for good."""
         with contextlib.suppress(OSError):
             self.calls.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(0.2)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        # Whatever the environment started is in the group, also when the worker itself has ended.
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
         self.answers.close()
+
+
+def _checked(read: Callable[[Any], Any], value: Any) -> Any:
+    """What a worker answered, if it is what the contract says."""
+    try:
+        return read(value)
+    except (answers.WrongAnswer, TypeError) as error:
+        raise _Broken("raised", answers.cause(error)) from error
+
+
+def _observation(value: Any) -> Observation:
+    return answers.observation(Observation(**value))
+
+
+def _transition(value: Any) -> Transition:
+    return answers.transition(Transition(**value))
 
 
 def _user_error(kind: str, text: str) -> HgpoError:

@@ -1,7 +1,10 @@
 """The child process of `SupervisedEnv`: one environment behind a pipe of JSON lines.
 
-Started as `python -m hgpo.envs.worker`. Each line on standard input is a call, each line on what was standard
-output its answer. What the environment itself prints goes to standard error, so it cannot spoil the pipe.
+Which environment it is, the parent says in the first line; nothing else decides what code is run here. Each line on
+what was standard input is a call, each line on what was standard output its answer. The environment has neither: what
+it prints goes to standard error, and there is nothing for it to read, so it cannot spoil the pipe.
+
+The worker leads a group of processes. Whatever the environment starts belongs to it and ends with it.
 """
 
 from __future__ import annotations
@@ -9,43 +12,44 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from ..errors import HgpoError
+from . import answers
 from .contract import Observation, TextEnv, Transition
 from .registry import make
 
 
 def plain(seen: Observation | Transition) -> dict[str, Any]:
-    """An observation or transition as JSON-like values."""
-    fields = {name: getattr(seen, name) for name in type(seen).__dataclass_fields__}
-    return {**fields, "admissible": list(seen.admissible), "info": dict(seen.info)}
+    """A checked observation or transition as JSON-like values."""
+    return {name: getattr(seen, name) for name in type(seen).__dataclass_fields__}
 
 
 def answer(env: TextEnv, request: Mapping[str, Any]) -> Any:
     """Carry out one call."""
     call = request["call"]
     if call == "splits":
-        return list(env.splits)
+        return answers.split_names(env.splits)
     if call == "tasks":
-        return list(env.tasks(request["split"]))
+        return answers.task_ids(env.tasks(request["split"]), request["split"])
+    if call == "world_version":
+        return answers.version(getattr(env, "world_version", 1))
     if call == "reset":
-        return plain(env.reset(request["task"], seed=request["seed"]))
+        return plain(answers.observation(env.reset(request["task"], seed=request["seed"])))
     if call == "step":
-        return plain(env.step(request["action"]))
+        return plain(answers.transition(env.step(request["action"])))
     raise ValueError(f"unknown call {call!r}")
 
 
-def serve(calls: BinaryIO, answers: BinaryIO) -> None:
+def serve(calls: BinaryIO, replies: BinaryIO) -> None:
     """Answer calls until the pipe closes."""
 
     def reply(message: Mapping[str, Any]) -> None:
-        answers.write(json.dumps(message).encode() + b"\n")
-        answers.flush()
+        replies.write(json.dumps(message).encode() + b"\n")
+        replies.flush()
 
     env: TextEnv | None = None
     for line in calls:
@@ -58,15 +62,19 @@ def serve(calls: BinaryIO, answers: BinaryIO) -> None:
                 reply({"value": answer(env, request)})
         except Exception as error:
             # Only what a user can fix is a user's error; all else is the environment's failure.
-            reply({"error": type(error).__name__, "text": str(error), "user": isinstance(error, HgpoError)})
+            user = isinstance(error, HgpoError)
+            text = str(error) if user else answers.cause(error)
+            reply({"error": type(error).__name__, "text": text, "user": user})
     if env is not None:
         env.close()
 
 
 def _leave_with(parent: int) -> None:
-    """End this process soon after its parent is gone, even if the environment hangs."""
+    """End this process and all of its group soon after its parent is gone, even if the environment hangs."""
     while os.getppid() == parent:
         time.sleep(1)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
 
@@ -75,9 +83,11 @@ def main() -> None:
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     # An interrupt at the terminal reaches the whole group of processes; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
+    calls, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(calls, replies)
 
 
 if __name__ == "__main__":

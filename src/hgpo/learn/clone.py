@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..config.schema import Config
-from ..errors import BadSetting
+from ..errors import BadSetting, EnvironmentFailed
 from ..models.device import autocast
 from ..models.out_of_memory import TokenBudget
 from ..play import Job, episode_metrics, record
@@ -59,7 +59,12 @@ def demonstrate(
         for number in range(config.warm.episodes)
     ]
     policy = ScriptedPolicy(make_expert, stage.style, config.warm.noise)
-    episodes = stage.play(policy, jobs, on_episode).episodes
+    played = stage.play(policy, jobs, on_episode)
+    episodes = played.episodes
+    if not episodes:
+        raise EnvironmentFailed(
+            f"All {len(jobs)} episodes of the expert were lost to failing environments. {played.causes[0]}"
+        )
     cloned = [
         episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)
         for episode in episodes

@@ -47,10 +47,28 @@ def base_of(folder: Path) -> str:
     """The folder or hub id of the model that the adapters in `folder` belong to."""
     if not (folder / "adapter_model.safetensors").is_file():
         raise BadFile(f"{folder} describes adapters but holds no adapter_model.safetensors.")
-    base = json.loads((folder / ADAPTERS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+    settings = _settings(folder / ADAPTERS)
+    # PEFT imports the module that this names.
+    if settings.get("megatron_config"):
+        raise BadFile(
+            f"{folder / ADAPTERS} asks for Megatron's layers; expected adapters of a transformers model."
+        )
+    base = settings.get("base_model_name_or_path") or ""
     # A run may have been moved, with the policy it started from inside it.
     beside = base_model(folder)
     return str(beside) if not Path(base).exists() and beside is not None else str(base)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read as the settings of adapters: {error}.") from error
+    if not isinstance(content, dict):
+        raise BadFile(
+            f"{path} holds a JSON {type(content).__name__}; expected the settings of adapters, an object."
+        )
+    return content
 
 
 def merge_into(model: Any, folder: Path) -> Any:

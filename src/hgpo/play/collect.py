@@ -13,13 +13,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..envs.answers import cause
 from ..envs.contract import TextEnv
 from ..envs.pool import EnvPool
-from ..errors import EndpointFailed, EnvironmentFailed, HgpoError
+from ..errors import EndpointFailed, EnvironmentFailed
 from .episode import Episode, Limits, inline, run_episode
 from .memory import MemoryFactory
 from .policy import Policy
 from .prompts import PromptStyle
+from .turns import Turns
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,18 @@ async def collect(
     gate = asyncio.Semaphore(pool.limit)
     call: Callable[[Callable[[], Any]], Awaitable[Any]] = pool.call if pool.blocking else inline
 
+    left = [len(jobs)]
+    # Those that wait at the gate count: they are on their way as soon as one ends.
+    turns = Turns(policy, lambda: min(pool.limit, left[0]))
+    taken = pool.blocking and getattr(policy, "batched", False)
+
+    async def in_turn(position: int, job: Job) -> None:
+        try:
+            await play(position, job)
+        finally:
+            left[0] -= 1
+            turns.look()
+
     async def play(position: int, job: Job) -> None:
         async with gate:
             reason = ""
@@ -91,7 +105,7 @@ async def collect(
                     env, used = await _take(pool, job.task)
                     episode = await run_episode(
                         env,
-                        policy,
+                        turns.of(position) if taken else policy,
                         memory(),
                         task=job.task,
                         style=style,
@@ -101,6 +115,7 @@ async def collect(
                         index=job.index,
                         start=job.start,
                         call=call,
+                        env_name=pool.name,
                     )
                 except EnvironmentFailed as error:
                     counts.failures += 1
@@ -130,7 +145,7 @@ async def collect(
                 return
             counts.dropped[job.group] = reason
 
-    await _all(play(position, job) for position, job in enumerate(jobs))
+    await _all(in_turn(position, job) for position, job in enumerate(jobs))
     kept = tuple(
         finished[position]
         for position, job in enumerate(jobs)
@@ -150,10 +165,9 @@ async def collect(
 async def _take(pool: EnvPool, task: str) -> tuple[TextEnv, int]:
     try:
         return await pool.take()
-    except HgpoError:
-        raise
-    except Exception as error:
-        raise EnvironmentFailed(f"No environment could be started for task {task!r}: {error}") from error
+    except (Exception, SystemExit) as error:
+        named = f"The environment {pool.name}" if pool.name else "The environment"
+        raise EnvironmentFailed(f"{named} could not be made for task {task!r}: {cause(error)}") from error
 
 
 async def _all(coroutines: Iterable[Awaitable[None]]) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..envs.contract import TextEnv
+from ..envs import answers
+from ..envs.contract import Observation, TextEnv, Transition
 from ..envs.prompt import Situation
-from ..errors import BadFile, BadSetting, EnvironmentFailed, MissingExtra, UnknownName
+from ..errors import BadSetting, EnvironmentFailed
 from ..seeds import derive
 from .actions import Outcome, parse
 from .memory import Memory
@@ -115,6 +116,7 @@ async def run_episode(
     index: int = 0,
     start: int | None = None,
     call: Callable[[Callable[[], Any]], Awaitable[Any]] = inline,
+    env_name: str = "",
 ) -> Episode:
     """Play `task` from its start to its end.
 
@@ -130,14 +132,23 @@ async def run_episode(
         index: number of this rollout in its group.
         start: seed of the environment; rollouts of a group share it, so that all start alike (default: `seed`).
         call: how environment calls are run (`inline`, or in a thread for environments that block).
+        env_name: what the environment is called in messages (default: its class).
 
     Raises:
-        EnvironmentFailed: the environment raised; nothing of the episode may be used.
+        EnvironmentFailed: the environment raised, or answered what the contract does not allow; nothing of the episode
+            may be used.
     """
     group = task if group is None else group
-    name = f"{group}/{index}"
+    name, env_name = f"{group}/{index}", env_name or type(env).__name__
     memory.reset()
-    first = await _guard(call, lambda: env.reset(task, seed=seed if start is None else start), task)
+
+    def begin() -> Observation:
+        return answers.observation(env.reset(task, seed=seed if start is None else start))
+
+    def act(action: str) -> Transition:
+        return answers.transition(env.step(action))
+
+    first: Observation = await _guard(call, begin, env_name, task)
     observation, admissible, info = first.text, tuple(first.admissible), first.info
     sentence, kind = str(info.get("goal") or ""), task_kind(task, info)
     steps: list[Step] = []
@@ -151,7 +162,7 @@ async def run_episode(
             )
             parsed = parse(reply.text, admissible, tags=style.tags, reasoning=style.reasoning)
             action = parsed.action
-            after = await _guard(call, functools.partial(env.step, action), task)
+            after: Transition = await _guard(call, functools.partial(act, action), env_name, task)
             last = number + 1 == limits.max_steps
             steps.append(
                 Step(
@@ -165,15 +176,15 @@ async def run_episode(
                     logprobs=tuple(reply.logprobs),
                     action=action,
                     outcome=parsed.outcome,
-                    reward=float(after.reward),
+                    reward=after.reward,
                     next_observation=after.text,
-                    terminated=bool(after.terminated),
-                    truncated=bool(after.truncated) or (last and not after.terminated),
+                    terminated=after.terminated,
+                    truncated=after.truncated or (last and not after.terminated),
                     shortened=shortened,
                     info=info,
                 )
             )
-            success, score = bool(after.success), float(after.score)
+            success, score = after.success, after.score
             if after.done:
                 break
             memory.add(observation, action)
@@ -184,16 +195,19 @@ async def run_episode(
 
 
 async def _guard(
-    call: Callable[[Callable[[], Any]], Awaitable[Any]], step: Callable[[], Any], task: str
+    call: Callable[[Callable[[], Any]], Awaitable[Any]], step: Callable[[], Any], env_name: str, task: str
 ) -> Any:
-    """Run an environment call; whatever it raises becomes one kind of failure with the cause attached."""
+    """Run an environment call; whatever it raises becomes one kind of failure with the cause attached.
+
+    Errors of this package count too: an environment may raise them, and what is wrong with the user's settings was
+    said when its tasks were listed, before the first episode.
+    """
     try:
         return await call(step)
-    except (UnknownName, BadSetting, BadFile, MissingExtra):
-        # The user's mistake, not the environment's: playing again cannot help.
-        raise
-    except Exception as error:
-        raise EnvironmentFailed(f"The environment failed on task {task!r}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise EnvironmentFailed(
+            f"The environment {env_name} failed on task {task!r}: {answers.cause(error)}"
+        ) from error
 
 
 async def _fit(

@@ -58,6 +58,9 @@ class BatchedEngine(ABC):
 class BatchedPolicy:
     """A policy made of one function: the replies to many requests."""
 
+    batched = True
+    """The last bits of a reply depend on what else is in its batch; see `hgpo.play.turns`."""
+
     def __init__(
         self,
         encoder: PromptEncoder,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..envs import answers
 from ..envs.actors import Actor, actor
 from ..envs.contract import Observation
-from ..errors import BadSetting
+from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
@@ -27,7 +28,7 @@ class ScriptedEngine:
     @classmethod
     def open(cls, source: Source) -> ScriptedEngine:
         """The environment's `expert`, or `random` commands decided by `source.seed`."""
-        env = source.stage.task_source
+        env = source.stage.expert_source
         return cls(lambda: actor(source.path, env, seed=source.seed), source.stage.style)
 
     def policy(self, temperature: float) -> CountedPolicy:
@@ -67,11 +68,19 @@ class ScriptedPolicy:
     async def generate(self, request: Request) -> Reply:
         """The actor's command, or now and then a random one."""
         seen = Observation(request.observation, request.admissible)
-        if request.step == 0:
-            self.actors[request.episode] = self.make()
-            self.actors[request.episode].reset(seen)
-        actor = self.actors[request.episode]
-        action = intended = actor.act(seen)
+        try:
+            if request.step == 0:
+                self.actors[request.episode] = self.make()
+                self.actors[request.episode].reset(seen)
+            actor = self.actors[request.episode]
+            action = intended = answers.action(actor.act(seen))
+        except HgpoError:
+            raise
+        except (Exception, SystemExit) as error:
+            # An expert is part of its environment: foreign code.
+            raise EnvironmentFailed(
+                f"The scripted policy failed on task {request.task!r}: {answers.cause(error)}"
+            ) from error
         if self.noise > 0 and request.admissible:
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())

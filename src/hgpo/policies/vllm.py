@@ -29,7 +29,13 @@ class VllmEngine(BatchedEngine):
         except ImportError as error:
             raise MissingExtra("vllm", "vllm", "The engine 'vllm'") from error
         # By default vLLM reports log-probabilities before the temperature is applied; ours are those sampled from.
-        self.llm: Any = LLM(model=model, **{"logprobs_mode": "processed_logprobs", **settings})
+        # A model's folder is data: no code of its own, no pickled weights.
+        ours = {
+            "logprobs_mode": "processed_logprobs",
+            "trust_remote_code": False,
+            "load_format": "safetensors",
+        }
+        self.llm: Any = LLM(model=model, **{**ours, **settings})
         self.max_new_tokens = max_new_tokens
         super().__init__(self.llm.get_tokenizer(), beside=True)
 

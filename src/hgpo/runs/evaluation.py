@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config.load import apply, as_dict, build, load
+from ..config.load import as_dict, load
 from ..config.schema import Config, EvalConfig, check_temperature
 from ..config.stage import open_stage
+from ..config.stored import read_stored
 from ..errors import BadFile, BadSetting, NotWritten
 from ..files import check_folder
-from ..models.folder import model_settings
+from ..models.folder import SETTINGS, model_settings
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
 from ..policies.http import masked
@@ -38,7 +39,14 @@ class Target:
     """Environment, prompts, K and limits."""
 
 
-def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpoint: str = "last") -> Target:
+def find_target(
+    path: str,
+    preset: str | None,
+    overrides: Sequence[str],
+    checkpoint: str = "last",
+    *,
+    allow_env: str | Sequence[str] = (),
+) -> Target:
     """Work out what `path` is; settings come from the run or model itself unless a preset is given.
 
     Args:
@@ -46,6 +54,10 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
         preset: settings to use instead of the stored ones; needed for models that were not trained here.
         overrides: `key=value` changes, for example `eval.max_steps=50`.
         checkpoint: of a run: `last`, `best` or an iteration.
+        allow_env: addresses of environments (`module:Class`) that the run or model may name.
+
+    Raises:
+        UntrustedCode: the run or model names code that was not asked for.
     """
     folder = Path(path)
     if path in SCRIPTED and not folder.exists():
@@ -55,9 +67,9 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
     stored: Mapping[str, Any] | None = None
     if run.holds_models():
         model = str(run.find_model(checkpoint))
-        stored = run.description().config if preset is None else None
+        stored, where = run.description().config if preset is None else None, run.config_file
     else:
-        model, stored = path, model_settings(folder)
+        model, stored, where = path, model_settings(folder), folder / SETTINGS
         if stored is None and run.exists() and run.description().config:
             raise BadFile(f"{path} has no checkpoint yet; let it train a little, then evaluate.")
         if stored is None and folder.exists() and not run.exists():
@@ -69,7 +81,7 @@ def find_target(path: str, preset: str | None, overrides: Sequence[str], checkpo
             f"{path!r} was not trained by hgpo, so its environment and prompts are not known. Name a preset: "
             "--preset alfworld-qwen2.5-1.5b, or any other of `hgpo train --list`."
         )
-    return Target(name, model, build(apply(stored, overrides)))
+    return Target(name, model, read_stored(stored, where, overrides, allow_env=allow_env))
 
 
 def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None) -> None:
@@ -96,6 +108,7 @@ def evaluate(
     engine: str = "hf",
     url: str = "",
     logs: str | None = None,
+    allow_env: str | Sequence[str] = (),
     on_episode: Any = None,
 ) -> dict[str, Any]:
     """Evaluate a run, a model, a server or a scripted policy on a frozen panel; returns the JSON result.
@@ -108,6 +121,7 @@ def evaluate(
         temperature: sampling temperature; the run's own evaluation temperature by default.
         preset, overrides, checkpoint: see `find_target`.
         engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or `endpoint` with the server's base address.
+        allow_env: see `find_target`.
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
     """
@@ -115,7 +129,7 @@ def evaluate(
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
-        target = find_target(path, preset, overrides, checkpoint)
+        target = find_target(path, preset, overrides, checkpoint, allow_env=allow_env)
         if target.model in SCRIPTED and not Path(target.model).exists():
             engine = "scripted"
     run = RunFolder(Path(path))

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
+from ..config.stored import read_stored, same_env
 from ..errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
 from ..files import PARTIAL, atomic_folder, check_folder, safe_name, write_text
 from ..models.folder import (
@@ -135,8 +136,11 @@ class Description:
             BadSetting: `now` is another run.
             BadFile: the tasks are not those that the run was begun with.
         """
-        own = as_dict(build(self.config))
-        changed = [name for name in own if name not in LENGTH and own[name] != now.config.get(name)]
+        changed = ["env"]
+        if same_env(self.config, now.config):
+            # To build settings is to import their environment: only the one that was asked for.
+            own = as_dict(build(self.config))
+            changed = [name for name in own if name not in LENGTH and own[name] != now.config.get(name)]
         if changed:
             raise BadSetting(
                 f"{', '.join(changed)} cannot be changed on resuming: the run goes on with its own settings. "
@@ -410,18 +414,23 @@ class RunFolder:
             description = self.description().continued(description)
         self.describe(description)
 
-    def config(self) -> Config:
-        """The run's settings.
+    def config(self, overrides: Sequence[str] = (), *, allow_env: str | Sequence[str] = ()) -> Config:
+        """The run's settings with `key=value` words applied.
+
+        Args:
+            overrides: the words.
+            allow_env: addresses of environments (`module:Class`) that the run may name.
 
         Raises:
             BadFile: there is no run here, or its settings cannot be read.
+            UntrustedCode: the run names code that was not asked for.
         """
         if not self.exists():
             raise BadFile(f"There is no run to resume in {self.path}: {self.config_file} is missing.")
         stored = self.description().config
         if not stored:
             raise BadFile(f"{self.config_file} does not hold the settings of a run.")
-        return build(stored)
+        return read_stored(stored, self.config_file, overrides, allow_env=allow_env)
 
     # Numbers, iteration by iteration
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..config.schema import EvalConfig
-from ..errors import BadEnv, EndpointFailed, EnvironmentFailed
+from ..errors import EndpointFailed, EnvironmentFailed
 from ..play import Episode, Job
 from ..play.episode import task_kind
 from ..play.metrics import panel_metrics
@@ -107,16 +107,13 @@ class Evaluation:
 
 def make_panel(stage: Stage, split: str, tasks: int = 0, max_steps: int = 0) -> Panel:
     """The panel of a split: all its tasks, or so many of them evenly spaced; `max_steps` 0 takes the agent's."""
-    version = getattr(stage.task_source, "world_version", 1)
-    if not isinstance(version, int) or version < 1:
-        raise BadEnv(stage.env.name, [f"`world_version` is {version!r}; expected a whole number from 1."])
     return Panel(
         stage.env.name,
         split,
         spread(stage.tasks(split), tasks),
         max_steps or stage.limits.max_steps,
         stage.env.settings,
-        version,
+        stage.world_version(),
     )
 
 

@@ -26,7 +26,7 @@ def finish(
         result: `name`, `ended`, `iterations`, `seconds` and `best_iteration`.
         panels: what it was evaluated on, by split.
         screen: where the closing lines go.
-        resume: the command that continues a run.
+        resume: the command that continues the run.
     """
     rows = run.complete_metrics()
     for split, panel in panels.items():
@@ -54,5 +54,5 @@ def finish(
     screen.say(f"{result['ended']} after {result['iterations']} iterations, {result['seconds']:.0f} s")
     screen.say(f"model in {run.model}; {picture}")
     if result["ended"] != "finished":
-        screen.say(f"continue with: {resume} {run.path}")
+        screen.say(f"continue with: {resume}")
     return result

@@ -102,7 +102,13 @@ def roll_out(
     strict = config.agent.inadmissible_is_invalid
     batch = record(played.episodes, inadmissible_is_invalid=strict) if played.episodes else None
     shares = processes.gather(
-        _Share(batch, len(played.dropped), played.failures, played.retries, played.causes)
+        _Share(
+            batch,
+            len(played.dropped),
+            played.failures + stage.take_failures(),
+            played.retries,
+            played.causes,
+        )
     )
     batches = [share.batch for share in shares if share.batch is not None]
     if not batches:

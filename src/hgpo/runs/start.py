@@ -46,7 +46,7 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         )
     check_source(config.model.path)
     demonstrations = demonstrate(
-        stage, config, lambda: expert(stage.task_source), _count(screen, config.warm.episodes)
+        stage, config, lambda: expert(stage.expert_source), _count(screen, config.warm.episodes)
     )
     screen.say(
         f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "

@@ -72,6 +72,11 @@ class StoppablePolicy:
 
     def __init__(self, policy: Policy, stop: Stop) -> None:
         self.inner, self.stop = policy, stop
+        self.batched: bool = getattr(policy, "batched", False)
+
+    def check(self) -> None:
+        """Raise when a stop was asked for."""
+        self.stop.check()
 
     async def encode(self, prompt: str) -> Sequence[int]:
         """As the policy encodes it."""

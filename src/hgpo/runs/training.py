@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
+from ..config.stored import allow_flag
 from ..errors import DiskFull, NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
@@ -53,6 +55,7 @@ def train(
     max_minutes: float | None = None,
     quiet: bool = False,
     stream: Any = None,
+    allow_env: str | Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train as `config` says into the folder `run`; returns what `results.json` holds.
 
@@ -63,12 +66,13 @@ def train(
         max_minutes: stop before an iteration that would end after so many minutes; the run can be resumed.
         quiet: print nothing.
         stream: where progress goes (standard error by default).
+        allow_env: addresses of environments (`module:Class`) that the run may name where `config` is None.
     """
     folder = RunFolder(Path(run))
     # Of several processes under torchrun the first writes the files, and holds the folder for all.
     first = int(os.environ.get("RANK", "0")) == 0
     with folder.training() if first else contextlib.nullcontext():
-        return _train(config, folder, resume, max_minutes, quiet, stream)
+        return _train(config, folder, resume, max_minutes, quiet, stream, allow_env)
 
 
 def _train(
@@ -78,13 +82,14 @@ def _train(
     max_minutes: float | None,
     quiet: bool,
     stream: Any,
+    allow_env: str | Sequence[str],
 ) -> dict[str, Any]:
     if resume and folder.exists():
         folder.require_own()
     else:
         folder.require_new()
     if config is None:
-        config = folder.config()
+        config = folder.config(allow_env=allow_env)
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
     check_engine(config.rollout.engine, training=True)
@@ -178,7 +183,8 @@ class _Run:
                 as_dict(config),
                 state.iteration,
             )
-            result = finish(self.folder, result, self.panels, self.screen, "hgpo train --resume")
+            resume = f"hgpo train --resume {self.folder.path}{allow_flag(config)}"
+            result = finish(self.folder, result, self.panels, self.screen, resume)
         # Leave together: a process that tears its connections down early can bring the others down.
         self.processes.barrier()
         return result

@@ -66,6 +66,7 @@ def dry_run(
     steps: int = 2,
     resume: bool = False,
     echo: bool = False,
+    allow_env: str | Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run verl for `steps` steps (after those already done, with `resume`) and check what it trained on.
 
@@ -77,7 +78,7 @@ def dry_run(
         raise BadSetting(f"--processes {processes} --steps {steps}: expected 1 or more of each.")
     run = RunFolder(folder.resolve())
     done = run.verl_step() if resume else 0
-    config = resumed(run, done + steps) if resume else dry_config(preset, words, steps)
+    config = resumed(run, done + steps, allow_env=allow_env) if resume else dry_config(preset, words, steps)
     began = time.monotonic()
     launch(
         config,

@@ -18,6 +18,7 @@ from typing import Any
 from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
+from ..config.stored import allow_flag
 from ..errors import BadFile, EngineFailed, MissingExtra
 from ..models.folder import check_model
 from ..runs.folder import VERL, Description, RunFolder
@@ -149,7 +150,8 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
         "seconds": sum(row.get("seconds") or 0.0 for row in run.metrics()),
         "best_iteration": run.best_iteration(),
     }
-    finish(run, result, panels, Screen(config.iterations, quiet=quiet), "hgpo verl launch --resume --run")
+    resume = f"hgpo verl launch --resume --run {run.path}{allow_flag(config)}"
+    finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume)
 
 
 def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
@@ -236,9 +238,9 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, dirs_exist_ok=True)
 
 
-def resumed(run: RunFolder, iterations: int | None = None) -> Config:
-    """The settings of the run in a folder, perhaps with another length."""
-    config = run.config()
+def resumed(run: RunFolder, iterations: int | None = None, *, allow_env: str | Sequence[str] = ()) -> Config:
+    """The settings of the run in a folder, perhaps with another length; `allow_env` as `RunFolder.config` takes it."""
+    config = run.config(allow_env=allow_env)
     return config if iterations is None else replace(config, iterations=iterations)
 
 

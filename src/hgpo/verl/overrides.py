@@ -114,6 +114,8 @@ def overrides(
         # The rows are in the order of training already.
         "data.shuffle": False,
         "data.dataloader_num_workers": 0,
+        "data.trust_remote_code": False,
+        f"{REF}.model.trust_remote_code": False,
         **translate(config, Start(model, run, resume)),
         f"{ACTOR}.strategy": "fsdp2",
         f"{ACTOR}.fsdp_config.strategy": "fsdp2",

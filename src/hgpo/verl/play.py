@@ -36,8 +36,10 @@ def isolated(config: Config) -> Config:
 class TimedPool(EnvPool):
     """A pool whose calls give up after a time, for environments in threads (processes have their own limit)."""
 
-    def __init__(self, make: Callable[[], Any], limit: int, *, max_reuse: int, timeout: float | None) -> None:
-        super().__init__(make, limit, blocking=True, max_reuse=max_reuse)
+    def __init__(
+        self, make: Callable[[], Any], limit: int, *, max_reuse: int, timeout: float | None, name: str = ""
+    ) -> None:
+        super().__init__(make, limit, blocking=True, max_reuse=max_reuse, name=name)
         self.timeout = timeout
 
     async def call(self, function: Callable[[], Any]) -> Any:
@@ -65,6 +67,7 @@ class WorkerStage:
             limit,
             max_reuse=env.max_reuse,
             timeout=None if self.stage.blocking else config.env.step_timeout,
+            name=env.name,
         )
         self.gate = asyncio.Semaphore(limit)
         self.tags = asyncio.Lock()
