@@ -20,7 +20,7 @@ from hgpo.errors import BadSetting, DiskFull
 from hgpo.runs import load, train
 from hgpo.runs.folder import RunFolder
 
-from ..worlds import FETCH
+from ..worlds import FETCH, WORLD
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
 ENVIRONMENT.pop("HGPO_DEBUG", None)
@@ -148,6 +148,7 @@ def test_a_full_disk_in_the_middle_of_a_run_keeps_what_there_is(tmp_path: Path) 
         resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
 
     command = [sys.executable, "-m", "hgpo", "train", "--resume", str(run), "iterations=2", "--quiet"]
+    command += ["--allow-env", WORLD]
     done = subprocess.run(
         command, env=ENVIRONMENT, capture_output=True, text=True, check=False, preexec_fn=limit, timeout=120
     )
@@ -156,7 +157,7 @@ def test_a_full_disk_in_the_middle_of_a_run_keeps_what_there_is(tmp_path: Path) 
     assert "no space left" in done.stderr
     assert f"the checkpoint of iteration 1 is kept; go on with: hgpo train --resume {run}" in done.stderr
     assert RunFolder(run).checkpoints()[-1].iteration == 1
-    assert train(None, run, resume=True, quiet=True)["ended"] == "finished"
+    assert train(None, run, resume=True, quiet=True, allow_env=WORLD)["ended"] == "finished"
 
 
 def test_a_full_disk_before_the_first_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

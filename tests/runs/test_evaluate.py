@@ -212,7 +212,7 @@ def test_noise_between_arms_covers_the_truth() -> None:
 def test_evaluations_of_something_else_are_kept(runs: list[Path], tmp_path: Path) -> None:
     """Another temperature, panel, seed, setting, checkpoint or model: its own files, whatever the folder."""
     logs = tmp_path / "logs"
-    options = {"preset": FETCH, "seeds": (1,), "logs": str(logs)}
+    options = {"preset": FETCH, "seeds": (1,), "logs": str(logs), "allow_env": WORLD}
     first = evaluate("expert", **options)
     assert sorted(path.name for path in logs.iterdir()) == ["output_seed1.log", "result_in-domain.json"]
     kept = {path: path.read_bytes() for path in logs.iterdir()}
@@ -242,7 +242,7 @@ def test_evaluations_of_something_else_are_kept(runs: list[Path], tmp_path: Path
 def test_an_evaluation_of_other_weights_under_the_same_name_is_kept(runs: list[Path], tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(runs[0] / "model", model)
-    options = {"seeds": (1,), "tasks": 4, "logs": str(tmp_path / "logs")}
+    options = {"seeds": (1,), "tasks": 4, "logs": str(tmp_path / "logs"), "allow_env": WORLD}
     first = evaluate(str(model), **options)
     shutil.rmtree(model)
     shutil.copytree(runs[1] / "model", model)
