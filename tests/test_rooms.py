@@ -192,14 +192,17 @@ def test_the_check_for_torch_sees_direct_and_indirect_imports(tmp_path: Path) ->
     }
 
 
-def test_importing_the_package_loads_numpy_only() -> None:
+@pytest.mark.parametrize(
+    ("use", "loaded"), [("hgpo.HgpoError", ["hgpo"]), ("hgpo.estimate, hgpo.StepBatch", ["hgpo", "numpy"])]
+)
+def test_importing_the_package_loads_numpy_only_and_only_when_it_is_used(use: str, loaded: list[str]) -> None:
     program = (
-        "import json, sys; before = set(sys.modules); import hgpo; "
+        f"import json, sys; before = set(sys.modules); import hgpo; {use}; "
         "tops = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "json.dump(sorted(tops - set(sys.stdlib_module_names)), sys.stdout)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == ["hgpo", "numpy"]
+    assert json.loads(ran.stdout) == loaded
 
 
 TESTS = Path(__file__).parent

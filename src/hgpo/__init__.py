@@ -5,7 +5,7 @@
 The rooms of the package, in order. A module imports from its own room and from rooms above it, never from one
 below; `tests/test_rooms.py` reads this list and checks it.
 
-    errors seeds files progress settings version
+    errors seeds files progress settings version interrupts
     steps
     estimators
     envs
@@ -21,10 +21,37 @@ below; `tests/test_rooms.py` reads this list and checks it.
     cli
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .errors import HgpoError
-from .estimators.estimate import Estimate, estimate
-from .estimators.explain import explain
-from .steps.batch import StepBatch
 from .version import __version__
 
+if TYPE_CHECKING:
+    from .estimators.estimate import Estimate, estimate
+    from .estimators.explain import explain
+    from .steps.batch import StepBatch
+
 __all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate", "explain"]
+
+# Imported when they are first used, so that the command line is there before numpy is.
+_PLACES = {
+    "Estimate": "estimators.estimate",
+    "estimate": "estimators.estimate",
+    "explain": "estimators.explain",
+    "StepBatch": "steps.batch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class HgpoError(Exception):
@@ -24,6 +25,25 @@ class BadSetting(HgpoError):
 
 class BadFile(HgpoError):
     """A file that is missing, damaged, truncated or in an unknown format."""
+
+
+class DiskFull(BadFile):
+    """No room left on the disk (or in a quota) for a file."""
+
+    def __init__(self, path: object, kept: str = "") -> None:
+        super().__init__(
+            f"Cannot write {path}: there is no space left for it. Free some space and run the command again."
+            + (f" {kept}" if kept else "")
+        )
+        self.path = path
+
+
+class NotWritten(BadFile):
+    """A result that was made but could not be written; it is carried along, so that it is not lost."""
+
+    def __init__(self, reason: str, result: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.result = result
 
 
 class FolderBusy(HgpoError):

@@ -1,55 +1,62 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and nothing is lost that somebody else made."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import math
 import os
+import re
 import shutil
+import stat
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import BadFile
+from .errors import BadFile, DiskFull
 
 PARTIAL = ".partial-"
 """How the names of folders that are being written begin."""
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; move it there when the block ends well, remove it otherwise.
+    """Give a temporary path; move it to `path` when the block ends well, remove it otherwise.
 
-    The move is atomic and the data is flushed to disk first, so a kill at any instant leaves either the
-    old file or the new one.
+    The move is atomic and the data is flushed to disk first, so a kill at any instant leaves either the old file or the
+    new one. A link stays a link: the file that it leads to is replaced. What is not a regular file (a pipe, a device,
+    standard output) is never replaced: the finished content is written into it.
     """
     target = Path(path)
+    with _explained(target):
+        into, place = writes_into(target), Path(os.path.realpath(target))
+        temporary = _temporary(tempfile.gettempdir(), "output") if into else _beside(place)
     try:
-        # mkstemp opens with mode 600; the finished file should have the mode a plain open() gives.
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.fchmod(handle, 0o666 & ~umask)
-        os.close(handle)
-    except OSError as error:
-        raise BadFile(
-            f"Cannot write {target}: {error.strerror}. Choose a folder that exists and is writable."
-        ) from error
-    temporary = Path(name)
-    try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, target)
+        try:
+            yield temporary
+        except Exception as error:
+            if is_full(error):
+                raise DiskFull(target) from error
+            raise
+        with _explained(target):
+            if into:
+                _copy_into(temporary, target)
+                return
+            with open(temporary, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, place)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` as UTF-8, atomically."""
+    """Write `text` as UTF-8, atomically; what UTF-8 cannot carry (half a surrogate pair) is written as an escape."""
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager
@@ -57,16 +64,22 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a new folder beside `path`; put it in the place of `path` when the block ends well.
 
     All its files are flushed to disk before it is renamed, so a kill at any instant leaves no half of a folder. What a
-    kill left behind is removed the next time.
+    kill left behind is removed the next time. A link stays a link: the folder that it leads to is replaced.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     partial, old = (target.with_name(f"{PARTIAL}{word}{target.name}") for word in ("", "old-"))
     for leftover in (partial, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    partial.mkdir(parents=True)
+    with _explained(target):
+        partial.mkdir(parents=True)
     try:
-        yield partial
-        flush(partial)
+        try:
+            yield partial
+            flush(partial)
+        except Exception as error:
+            if is_full(error):
+                raise DiskFull(target) from error
+            raise
         if target.exists():
             os.rename(target, old)
         os.rename(partial, target)
@@ -85,6 +98,170 @@ def flush(folder: Path) -> None:
         else:
             _sync_folder(path)
     _sync_folder(folder)
+
+
+# Before the work
+
+
+def check_outputs(
+    outputs: Mapping[str, str | os.PathLike[str] | None], inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Find out before the work whether its results can be written.
+
+    Args:
+        outputs: paths of files to be written, by the option that names each; None for one that was not given.
+        inputs: files that are read; they cannot be outputs.
+
+    Raises:
+        BadFile: an output cannot be written, or is an input or another output, directly or through links.
+    """
+    taken = {_identity(path): f"the input {os.fspath(path)}" for path in inputs if os.path.exists(path)}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        target = Path(path)
+        if writes_into(target):
+            continue
+        mine = _identity(target)
+        if mine in taken:
+            raise BadFile(f"{option} {target} is {taken[mine]} too. Give the output a name of its own.")
+        taken[mine] = f"the output of {option}"
+        with _explained(target):
+            _beside(Path(os.path.realpath(target))).unlink()
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Find out before the work whether files can be written into a folder, which need not exist yet.
+
+    Raises:
+        BadFile: it is no folder, cannot be made or is not writable.
+    """
+    place = Path(os.path.realpath(path))
+    with _explained(place):
+        while not os.path.lexists(place) and place != place.parent:
+            place = place.parent
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{place} is not a folder")
+        _temporary(place, "check").unlink()
+
+
+def writes_into(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is something to write into (a pipe, a device, standard output), not a file to replace."""
+    if _descriptor(Path(path)) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def is_standard_output(path: str | os.PathLike[str] | None) -> bool:
+    """Whether a path leads to where this process prints, so that nothing else may be printed there."""
+    return path is not None and _descriptor(Path(path)) == STANDARD_OUTPUT
+
+
+def safe_name(name: str) -> str:
+    """A file's name made of any text: it stays in its folder and is not hidden.
+
+    >>> safe_name("Qwen/Qwen2.5-1.5B"), safe_name("../../x"), safe_name("..")
+    ('Qwen_Qwen2.5-1.5B', '_.._x', '_')
+    """
+    safe = re.sub(r"[^\w.+@=-]", "_", name.encode("utf-8", "replace").decode()).lstrip(".") or "_"
+    if len(safe.encode()) <= 120:
+        return safe
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{safe.encode()[:100].decode(errors='ignore')}-{digest}"
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room left on the disk (some libraries say so only in words)."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "errno", None) in full or any(
+        f"{word} {code}" in str(error) for code in full for word in ("code:", "[Errno", "[errno", "os error")
+    )
+
+
+@contextlib.contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    """A sentence for whatever the system has against writing `target`."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise BadFile(f"Cannot write {target}: its reader went away before the end.") from error
+    except (OSError, ValueError) as error:
+        if is_full(error):
+            raise DiskFull(target) from error
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise BadFile(
+            f"Cannot write {target}: {reason}. Choose a folder that exists and is writable."
+        ) from error
+
+
+def _beside(place: Path) -> Path:
+    """A new, empty file beside `place`, with the mode that the finished file should have."""
+    umask = os.umask(0)
+    os.umask(umask)
+    mode = 0o666 & ~umask  # what a plain open() gives; a temporary file's own is 600
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if place.exists():
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, "the file is there and is write-protected")
+        mode = stat.S_IMODE(place.stat().st_mode)
+    # Cut, for the name of the temporary file may be too long where the file's own is not.
+    temporary = _temporary(place.parent, place.name.encode()[:150].decode(errors="ignore"))
+    temporary.chmod(mode)
+    return temporary
+
+
+def _temporary(folder: str | os.PathLike[str], name: str) -> Path:
+    handle, path = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
+    os.close(handle)
+    return Path(path)
+
+
+def _descriptor(target: Path) -> int | None:
+    """The descriptor of this process that a path names (`/dev/stdout`, `/dev/fd/3`), or whose open file it is."""
+    own = {f"/proc/{os.getpid()}/fd", "/dev/fd"}
+    place = os.fspath(target)
+    for _ in range(40):  # as many links as the system follows
+        folder, name = os.path.split(place)
+        if name.isdecimal() and os.path.realpath(folder) in own:
+            return int(name)
+        if not os.path.islink(place):
+            break
+        place = os.path.join(folder, os.readlink(place))
+    # Its name need not say so: `hgpo ... -o rows.jsonl > rows.jsonl`.
+    for number in (STANDARD_OUTPUT, STANDARD_ERROR):
+        with contextlib.suppress(OSError, ValueError):
+            if os.path.samestat(os.fstat(number), os.stat(target)):
+                return number
+    return None
+
+
+def _copy_into(source: Path, target: Path) -> None:
+    """Write the content of `source` into something that exists already."""
+    number = _descriptor(target)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # what was printed before comes before
+            stream.flush()
+    # A descriptor is written itself: opening it anew would start at the beginning of the file behind it.
+    handle = os.dup(number) if number is not None else os.open(target, os.O_WRONLY)
+    with open(source, "rb") as content, open(handle, "wb", buffering=0) as out:
+        while piece := content.read(1 << 20):
+            view = memoryview(piece)
+            while view:
+                view = view[out.write(view) or 0 :]
+
+
+def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | str:
+    """What two names of one file have in common."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,6 +18,8 @@ class Server(ThreadingHTTPServer):
     status: int
     reply: Callable[[str], str]
     """From a prompt to what is said."""
+    faults: list[Callable[[BaseHTTPRequestHandler], None]]
+    """What happens to the first requests instead of an answer, one each."""
 
     @property
     def url(self) -> str:
@@ -30,6 +32,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append({**body, "path": self.path, "key": self.headers["Authorization"]})
+        if self.server.faults:
+            self.close_connection = True
+            with suppress(OSError):
+                self.server.faults.pop(0)(self)
+            return
         if len(self.server.seen) <= self.server.fail_first:
             self.send_response(self.server.status)
             self.end_headers()
@@ -54,6 +61,7 @@ def serving(reply: Callable[[str], str]) -> Iterator[Server]:
     """A server that answers with `reply` until the block ends."""
     server = Server(("127.0.0.1", 0), Handler)
     server.seen, server.fail_first, server.status, server.reply = [], 0, 503, reply
+    server.faults, server.daemon_threads, server.block_on_close = [], True, False
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server

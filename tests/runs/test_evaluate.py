@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hgpo.cli import main
+from hgpo.envs import Observation
 from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
 from hgpo.play.stage import Stage
 from hgpo.runs import between_arms, evaluate, load, over_runs, over_tasks, train, wilson
@@ -18,7 +22,8 @@ from hgpo.runs.curves import write_html
 from hgpo.runs.evaluation import find_target
 from hgpo.runs.panels import Panel, spread
 
-from ..worlds import FETCH, WORLD
+from ..policies.server import serving
+from ..worlds import FETCH, WORLD, Fetch
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,7 @@ def test_evaluation_may_allow_longer_episodes_than_training(tmp_path: Path) -> N
         found = evaluate(
             "random", seeds=[1], tasks=20, preset="quickstart", overrides=words, logs=str(tmp_path)
         )
-        lines = (tmp_path / "output_seed1.log").read_text().splitlines()
+        lines = Path(found["files"][0]).read_text().splitlines()
         steps = max(int(line.rpartition("steps=")[2]) for line in lines if line.startswith("=="))
         assert steps == found["panel"]["max_steps"]
         return steps
@@ -199,3 +204,121 @@ def test_noise_between_arms_covers_the_truth() -> None:
     tables = random.normal(size=(2000, 4, 3)) + random.normal(size=(2000, 1, 3))
     beyond = np.mean([abs(one[0].mean() - one[3].mean()) > between_arms(one.tolist()) for one in tables])
     assert 0.035 < beyond < 0.065
+
+
+# Nothing is lost
+
+
+def test_evaluations_of_something_else_are_kept(runs: list[Path], tmp_path: Path) -> None:
+    """Another temperature, panel, seed, setting, checkpoint or model: its own files, whatever the folder."""
+    logs = tmp_path / "logs"
+    options = {"preset": FETCH, "seeds": (1,), "logs": str(logs), "allow_env": WORLD}
+    first = evaluate("expert", **options)
+    assert sorted(path.name for path in logs.iterdir()) == ["output_seed1.log", "result_in-domain.json"]
+    kept = {path: path.read_bytes() for path in logs.iterdir()}
+    made = [first]
+    for target, changes in (
+        ("expert", {"temperature": 0.7}),
+        ("expert", {"tasks": 5}),
+        ("expert", {"seeds": (1, 2)}),
+        ("expert", {"split": "train"}),
+        ("expert", {"overrides": ["eval.max_steps=4"]}),
+        ("random", {}),
+        (str(runs[0]), {"preset": None}),
+        (str(runs[0]), {"preset": None, "checkpoint": "1"}),
+        (str(runs[1]), {"preset": None}),
+    ):
+        made.append(evaluate(target, **{**options, **changes}))
+        for path, content in kept.items():
+            assert path.read_bytes() == content, changes
+        kept |= {Path(file): Path(file).read_bytes() for file in made[-1]["files"]}
+    assert len({one["evaluation"] for one in made}) == len(made)
+    assert (logs / "result_train.json").is_file(), "a name that is free is taken"
+    again = evaluate("expert", **options)
+    assert again["files"] == first["files"], "the same evaluation replaces its own files"
+    assert json.loads((logs / "result_in-domain.json").read_text())["evaluation"] == first["evaluation"]
+
+
+def test_an_evaluation_of_other_weights_under_the_same_name_is_kept(runs: list[Path], tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(runs[0] / "model", model)
+    options = {"seeds": (1,), "tasks": 4, "logs": str(tmp_path / "logs"), "allow_env": WORLD}
+    first = evaluate(str(model), **options)
+    shutil.rmtree(model)
+    shutil.copytree(runs[1] / "model", model)
+    second = evaluate(str(model), **options)
+    assert not {*first["files"]} & {*second["files"]}
+
+
+def test_files_of_others_in_the_logs_are_kept(tmp_path: Path) -> None:
+    for name in ("output_seed1.log", "result_in-domain.json"):
+        (tmp_path / name).write_text("mine")
+    found = evaluate("expert", preset=FETCH, seeds=(1,), tasks=2, logs=str(tmp_path))
+    assert [(tmp_path / name).read_text() for name in ("output_seed1.log", "result_in-domain.json")] == [
+        "mine"
+    ] * 2
+    assert all(Path(file).is_file() for file in found["files"])
+
+
+def test_a_full_disk_does_not_take_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    words = ["eval", "expert", "--preset", FETCH, "--seeds", "1", "--logs", str(tmp_path / "logs")]
+    assert main([*words, "--json"]) == 2
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["success"] == 1.0
+    assert "no space left" in printed.err
+    assert main(words) == 2
+    assert "100.0%" in capsys.readouterr().out
+
+
+def test_one_task_that_gets_no_reply_does_not_lose_the_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(lambda prompt: "<action>give</action>") as server:
+        seen = server.seen
+
+        def fault(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(400)
+            handler.end_headers()
+            handler.wfile.write(b"prompt too long")
+
+        server.faults = [fault, fault]
+        words = ["eval", "a/model", "--engine", "endpoint", "--url", server.url.replace("//", "//me:sesame@")]
+        words += ["--preset", FETCH, "--seeds", "1,2", "--tasks", "6", "--logs", str(tmp_path)]
+        assert main([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["episodes"] == 12
+        assert found["failed_episodes"] == len(found["failed"]) == 2
+        assert all("prompt too long" in one["reason"] and one["task"] for one in found["failed"])
+        assert found["panel"]["tasks"] == 6
+        written = "".join(Path(file).read_text() for file in found["files"])
+        assert written.count("== fetch-") == 12
+        assert written.count("could not be played to its end") == 2
+        assert "sesame" not in written + json.dumps(found)
+        server.faults = [fault]
+        assert main(words) == 0
+        assert "1 of 12 episodes could not be played to their end" in capsys.readouterr().out
+        server.fail_first, server.status = len(seen) + 10**6, 404
+        assert main(words) == 2
+        assert "None of 12 episodes" in capsys.readouterr().err
+
+
+def test_failed_episodes_count_as_not_solved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reset = Fetch.reset
+
+    def broken(self: Fetch, task: str, *, seed: int | None = None) -> Observation:
+        if task == "fetch-10000":
+            raise RuntimeError("this task never starts")
+        return reset(self, task, seed=seed)
+
+    monkeypatch.setattr(Fetch, "reset", broken)
+    found = evaluate("expert", preset=FETCH, seeds=(1, 2), tasks=4, logs=str(tmp_path))
+    assert found["success"] == found["score"] == pytest.approx(0.75)
+    assert found["success_by_type"]["fetch"]["tasks"] == 4
+    assert [(one["task"], one["seed"]) for one in found["failed"]] == [("fetch-10000", 1), ("fetch-10000", 2)]
+    assert found["environment_failures"] == 6

@@ -197,11 +197,12 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_evaluations_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHECKPOINTS_DIR", str(tmp_path))
-    folder = EvaluationFolder.default("name")
+    folder = EvaluationFolder.default("name", "12ab")
     folder.write_log(3, ["one", "two"])
     folder.write_result("in-domain", {"success": 0.5})
-    assert (tmp_path / "logs" / "name" / "output_seed3.log").read_text() == "one\ntwo\n"
-    assert json.loads((tmp_path / "logs" / "name" / "result_in-domain.json").read_text()) == {"success": 0.5}
+    assert (tmp_path / "logs" / "name" / "output_seed3.log").read_text() == "evaluation 12ab\none\ntwo\n"
+    stored = json.loads((tmp_path / "logs" / "name" / "result_in-domain.json").read_text())
+    assert stored == {"success": 0.5, "evaluation": "12ab"}
 
 
 def test_runs_of_both_trainers_are_compared_and_told_apart(tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
-import os
 import pkgutil
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
-from ..errors import HgpoError
 from ..version import __version__
+from ._ending import ended, flush_output, speak_plainly
 
 
 class Verb(Protocol):
@@ -81,7 +80,23 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 done, 2 a user's mistake, 130 interrupted."""
+    """Run the command; return its exit status.
+
+    0 done; 1 not solved, not ready (`play`, `doctor`); 2 a mistake in what was given, or a machine that does not do it
+    (a full disk, a missing package); 70 an error of this package; 130 interrupted; 141 a closed pipe.
+    """
+    called = ["hgpo"]
+    speak_plainly()
+    try:
+        try:
+            return _command(argv, called)
+        finally:
+            flush_output()
+    except (Exception, KeyboardInterrupt) as error:
+        return ended(" ".join(called), error)
+
+
+def _command(argv: Sequence[str] | None, called: list[str]) -> int:
     parser = build_parser()
     args, rest = parser.parse_known_args(argv)
     if not take_settings(args, rest):
@@ -89,18 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.verb is None:
         parser.print_help()
         return 0
-    try:
-        return int(args.call(args))
-    except HgpoError as error:
-        print(f"hgpo {args.verb}: {one_line(str(error))}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"hgpo {args.verb}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away; close it so that the interpreter does not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    called.append(args.verb)
+    return int(args.call(args))
 
 
 def take_settings(args: argparse.Namespace, rest: Sequence[str]) -> bool:
@@ -118,14 +123,3 @@ def take_settings(args: argparse.Namespace, rest: Sequence[str]) -> bool:
             found.extend(rest)
             return True
     return False
-
-
-def one_line(message: str, limit: int = 2000) -> str:
-    """A message that may quote a file's content, safe to print: no control characters, not endless.
-
-    >>> one_line("no column 'a\\x1b[2Jb'")
-    "no column 'a\\\\x1b[2Jb'"
-    """
-    if len(message) > limit:
-        message = f"{message[: limit // 2]} ... {message[-limit // 4 :]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)

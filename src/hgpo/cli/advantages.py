@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
@@ -41,14 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, estimate, write, report."""
     from ..estimators.estimate import estimate
-    from ..files import write_text
+    from ..files import check_outputs, is_standard_output, write_text
     from ..steps.batch import StepBatch
+    from ..steps.files import check_form
     from ..steps.names import KEPT
 
     if args.file is None and args.json not in (None, "-"):
         args.file, args.json = args.json, "-"  # `hgpo advantages --json FILE`
     if args.file is None:
         raise BadSetting("No file was given; expected the path of a .jsonl or .parquet file with steps.")
+    metrics_file = None if args.json == "-" else args.json
+    if args.output:
+        check_form(args.output)
+    check_outputs({"-o": args.output, "--json": metrics_file}, [args.file])
     batch = StepBatch.read(args.file, column_map(args.columns))
     result = estimate(batch, args.estimator, **parsed_settings(args.estimator, given_settings(args)))
     if args.output:
@@ -60,10 +66,13 @@ def run(args: argparse.Namespace) -> int:
         extended.write(args.output)
     if args.json == "-":
         print(json.dumps(result.metrics, indent=2))
-    else:
-        if args.json:
-            write_text(args.json, json.dumps(result.metrics, indent=2) + "\n")
-        print(summary(args.estimator, result.metrics, len(batch.by_iteration())))
+        return 0
+    if metrics_file:
+        write_text(metrics_file, json.dumps(result.metrics, indent=2) + "\n")
+    # Rows or metrics on standard output are for a program to read; the summary is for a person.
+    printed = is_standard_output(args.output) or is_standard_output(metrics_file)
+    said = summary(args.estimator, result.metrics, len(batch.by_iteration()))
+    print(said, file=sys.stderr if printed else sys.stdout)
     return 0
 
 

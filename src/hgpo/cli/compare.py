@@ -22,20 +22,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from ..files import write_text
+    from ..files import check_folder, write_text
     from ..runs.compare import compare, table_text
     from ..runs.curves import write_html, write_png
 
-    result = compare(args.runs, args.split)
     folder = Path(args.out)
+    check_folder(folder)
+    result = compare(args.runs, args.split)
+    print(json.dumps(result) if args.json else table_text(result))
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "comparison.json", json.dumps(result, indent=1) + "\n")
     write_html(result, folder / "comparison.html")
     drawn = write_png(result, folder / "comparison.png")
     if args.json:
-        print(json.dumps(result))
         return 0
-    print(table_text(result))
     kinds = "comparison.json, .html" + (" and .png" if drawn else " (no .png: matplotlib is missing)")
     print(f"in {folder}: {kinds}")
     return 0

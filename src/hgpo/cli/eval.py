@@ -7,13 +7,16 @@
 
 Every task of the panel is played once per seed. K, prompts and limits come from the run or the model's own
 hgpo.json; `key=value` changes them (`eval.max_steps=50`: longer episodes). Logs go to
-logs/<name>/output_seed{seed}.log, the result to one JSON file.
+logs/<name>/output_seed{seed}.log, the result to one JSON file; those of another evaluation are never overwritten (a
+name that is taken gets the evaluation's digits). An episode that cannot be played counts as not solved and is named.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+from typing import Any
 
 from ._options import add_allow_env, number
 
@@ -39,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..errors import BadSetting
+    from ..errors import BadSetting, NotWritten
     from ..progress import Progress
     from ..runs.evaluation import evaluate
 
@@ -49,27 +52,37 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting(
             f"--seeds is {args.seeds!r}; expected whole numbers with commas, for example 123,456,789."
         ) from None
-    with Progress("evaluating") as bar:
-        result = evaluate(
-            args.target,
-            split=args.split,
-            seeds=seeds,
-            tasks=args.tasks,
-            temperature=args.temperature,
-            preset=args.preset,
-            overrides=args.settings,
-            checkpoint=args.checkpoint,
-            engine=args.engine,
-            url=args.url,
-            logs=args.logs,
-            allow_env=args.allow_env,
-            on_episode=lambda _: bar.add(1),
-        )
+    try:
+        with Progress("evaluating") as bar:
+            result = evaluate(
+                args.target,
+                split=args.split,
+                seeds=seeds,
+                tasks=args.tasks,
+                temperature=args.temperature,
+                preset=args.preset,
+                overrides=args.settings,
+                checkpoint=args.checkpoint,
+                engine=args.engine,
+                url=args.url,
+                logs=args.logs,
+                allow_env=args.allow_env,
+                on_episode=lambda _: bar.add(1),
+            )
+    except NotWritten as error:
+        show(error.result, args)  # hours of play are not lost to a full disk
+        raise
+    show(result, args)
+    return 0
+
+
+def show(result: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print the result, for a program or for a person."""
     if args.json:
         print(json.dumps(result))
-        return 0
+        return
     low, high = result["success_interval_95"]
-    panel = result["panel"]
+    panel, seeds = result["panel"], result["protocol"]["seeds"]
     which = "" if result["iteration"] is None else f" after iteration {result['iteration']}"
     print(
         f"{args.target}{which}: {panel['env']} {panel['split']}, {panel['tasks']} tasks x {len(seeds)} seeds, "
@@ -83,5 +96,12 @@ def run(args: argparse.Namespace) -> int:
     print(f"  {'success':<34} {result['success']:6.1%}  [{low:.1%}, {high:.1%}]  (95%, over tasks)")
     print(f"  by seed: {by_seed}" + (f"; deviation {100 * spread:.1f} points" if spread is not None else ""))
     print(f"  mean score {result['score']:.3f}, mean steps {result['steps']:.1f}, panel {panel['digest']}")
-    print(f"  logs and JSON in {result['logs']}")
-    return 0
+    if result["failed_episodes"]:
+        print(
+            f"  {result['failed_episodes']} of {result['episodes']} episodes could not be played to their end and "
+            f"count as not solved; the first: {result['failed'][0]['reason']}"
+        )
+    if result["files"]:
+        print(
+            f"  logs and JSON in {result['logs']}: {', '.join(Path(file).name for file in result['files'])}"
+        )

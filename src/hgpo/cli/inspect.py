@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     import json
     import sys
 
-    from ..files import write_text
+    from ..files import check_outputs, is_standard_output, write_text
     from ..inspect import inspect, open_rollouts
     from ..inspect.side_by_side import compare_estimators, compare_runs
     from ..inspect.terminal import terminal
@@ -60,10 +60,13 @@ def run(args: argparse.Namespace) -> int:
     path, other, pair = _what(args)
     columns = column_map(args.columns)
     rollouts = open_rollouts(path, columns)
+    beside = open_rollouts(other, columns) if other is not None else None
+    json_file = None if args.json == "-" else args.json
+    inputs = [*rollouts.inputs(), *(beside.inputs() if beside is not None else [])]
+    check_outputs({"--html": args.html, "--json": json_file}, inputs)
     plan = _plan(args, rollouts, pair)
     second = None
-    if other is not None:
-        beside = open_rollouts(other, columns)
+    if beside is not None:
         second = inspect(beside, _plan(args, beside, []), shown_steps=0).content
     report = inspect(rollouts, plan)
     if second is not None:
@@ -75,20 +78,22 @@ def run(args: argparse.Namespace) -> int:
         from ..inspect.page import write_page
 
         write_page(report, args.html)
+    taken = is_standard_output(args.html) or is_standard_output(json_file)
+    # A page or numbers on standard output are for a program to read; the report is for a person.
+    stream = sys.stderr if taken else sys.stdout
     if args.json:
         from ..inspect.report import finite
         from ..inspect.step_columns import step_columns
 
         text = json.dumps(finite({**report.content, "steps": step_columns(report.shown)}), allow_nan=False)
-        if args.json == "-":
+        if json_file is None:
             print(text)
             return 0
-        write_text(args.json, text + "\n")
-    encoding = sys.stdout.encoding or "utf-8"
-    print(terminal(report.content).encode(encoding, "backslashreplace").decode(encoding))
-    for written in (args.html, args.json):
+        write_text(json_file, text + "\n")
+    print(terminal(report.content), file=stream)
+    for written in (args.html, json_file):
         if written:
-            print(f"wrote {written}")
+            print(f"wrote {written}", file=stream)
     return 0
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any
 
 from ..errors import BadFile, UnknownName
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the study, print its main table, write what was asked for."""
     from pathlib import Path
 
-    from ..files import write_text
+    from ..files import check_folder, check_outputs, is_standard_output, write_text
     from ..lab import entries, report
     from ..lab.summary import dump
     from ..lab.worlds import WORLDS
@@ -64,19 +65,24 @@ def run(args: argparse.Namespace) -> int:
         return 0
     folder = Path(args.out) if args.out else None
     if folder is not None:
-        (folder / "lab").mkdir(parents=True, exist_ok=True)
+        check_folder(folder / "lab")
+    check_outputs({"--json": args.json}, [args.numbers] if args.numbers else [])
     document = read(args.numbers) if args.numbers else measured(args)
+    # Said first: a disk that is full by now does not take the study with it.
+    stream = sys.stderr if is_standard_output(args.json) else sys.stdout
+    print(report.aggregate_table(document), file=stream)
+    if len(document["aggregate"]) > 1:
+        print("\n" + report.verdict(document), file=stream)
+    stream.flush()
     if args.json:
         write_text(args.json, dump(document))
     if folder is not None:
         from ..lab.plots import draw
 
-        plots = draw(document, folder / "lab")
+        (folder / "lab").mkdir(parents=True, exist_ok=True)
         write_text(folder / "lab" / "lab.json", dump(document))
+        plots = draw(document, folder / "lab")
         write_text(folder / "lab.md", report.page(document, plots))
-    print(report.aggregate_table(document))
-    if len(document["aggregate"]) > 1:
-        print("\n" + report.verdict(document))
     return 0
 
 

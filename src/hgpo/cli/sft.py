@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from ._options import add_words, split_preset
 
@@ -29,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from ..config import load
     from ..config.stage import open_stage
     from ..errors import BadSetting
+    from ..files import check_folder
     from ..models.device import pick_device
     from ..models.out_of_memory import out_of_memory_explained
     from ..runs.start import prepare
@@ -39,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
     if config.warm.episodes < 1:
         raise BadSetting("warm.episodes is 0; say how many expert episodes to clone: warm.episodes=300.")
     folder = Path(args.out)
-    if folder.exists():
+    if os.path.lexists(folder):
         raise BadSetting(f"{folder} already exists. Choose another folder, or remove it first.")
+    check_folder(folder.parent)
     folder.parent.mkdir(parents=True, exist_ok=True)
     if config.threads:
         torch.set_num_threads(config.threads)

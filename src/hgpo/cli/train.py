@@ -16,6 +16,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ._ending import say
 from ._options import add_allow_env, add_words, number, split_preset
 from ._resume import as_asked, resumed_folder
 
@@ -89,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     result = train(config, folder.path, resume=resume, max_minutes=args.max_minutes, quiet=args.quiet)
     if args.json:
         print(json.dumps(result))
+    if result["ended"] == "interrupted":
+        say(f"hgpo train: interrupted; go on with: hgpo train --resume {folder.path}")
     return 130 if result["ended"] == "interrupted" else 0
 
 

@@ -64,6 +64,10 @@ class Rollouts:
             self._note(f"columns read under our names: {renamed}")
         yield from _by_iteration(StepBatch.read(file, columns), number)
 
+    def inputs(self) -> list[Path]:
+        """Every file that is read, or that belongs to the run that is read: nothing may be written over one."""
+        return [*self.files, *RunFolder(self.path).own_files()]
+
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
 

@@ -7,9 +7,12 @@ unit of repetition: it draws another world of the same kind, another policy and 
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.pool
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing import resource_tracker
 from typing import Any
 
 from ..progress import Progress
@@ -156,6 +159,16 @@ class StudyResults:
         return [r for (k, w, _, p), r in self.results.items() if (k, w, p) == (kind, world, policy)]
 
 
+def _workers(count: int) -> multiprocessing.pool.Pool:
+    """Processes that leave Ctrl-C to this one, which ends them; it reaches the whole group of a terminal."""
+    resource_tracker.ensure_running()  # on its start it lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return multiprocessing.get_context("spawn").Pool(count)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
     """Run a plan; the numbers do not depend on `processes`."""
     todo = jobs(plan)
@@ -169,7 +182,7 @@ def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
                 results[key], seconds = numbers, seconds + spent
                 bar.add(sizes[key])
         else:
-            with multiprocessing.get_context("spawn").Pool(processes) as pool:
+            with _workers(processes) as pool:
                 for key, numbers, spent in pool.imap_unordered(work, todo):
                     results[key], seconds = numbers, seconds + spent
                     bar.add(sizes[key])

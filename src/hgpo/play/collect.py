@@ -1,22 +1,22 @@
 """Many episodes at once: a bounded set of environments, retries, and groups that stand or fall together.
 
 A failed episode (the environment died, hung or raised) is played again with the same task and seed. When it
-fails too often its whole group is dropped and counted: a group with a missing member would be compared
-with itself on unequal terms, and a truncated episode would teach that the environment's fault was the
-agent's.
+fails too often, or the policy's server gives no reply (by then it has been asked often enough), its whole
+group is dropped and counted: a group with a missing member would be compared with itself on unequal terms,
+and a truncated episode would teach that the environment's fault was the agent's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..envs.answers import cause
 from ..envs.contract import TextEnv
 from ..envs.pool import EnvPool
-from ..errors import EnvironmentFailed
+from ..errors import EndpointFailed, EnvironmentFailed
 from .episode import Episode, Limits, inline, run_episode
 from .memory import MemoryFactory
 from .policy import Policy
@@ -51,13 +51,18 @@ class Collection:
     """How many episodes were played again."""
     causes: tuple[str, ...] = ()
     """What the failures said, first of each kind."""
+    unanswered: int = 0
+    """How many episodes ended because the policy's server gave no reply."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why each of the dropped groups was dropped."""
 
 
 @dataclass
 class _Counts:
     failures: int = 0
     retries: int = 0
-    dropped: set[str] = field(default_factory=set)
+    unanswered: int = 0
+    dropped: dict[str, str] = field(default_factory=dict)
     causes: dict[str, None] = field(default_factory=dict)
 
 
@@ -91,6 +96,7 @@ async def collect(
 
     async def play(position: int, job: Job) -> None:
         async with gate:
+            reason = ""
             for attempt in range(attempts):
                 if job.group in counts.dropped:
                     return
@@ -113,12 +119,20 @@ async def collect(
                     )
                 except EnvironmentFailed as error:
                     counts.failures += 1
-                    counts.causes.setdefault(str(error))
+                    reason = str(error)
+                    counts.causes.setdefault(reason)
                     if env is not None:
                         await pool.give(env, used, broken=True)
                     if attempt + 1 < attempts:
                         counts.retries += 1
                     continue
+                except EndpointFailed as error:
+                    reason = str(error)
+                    counts.unanswered += 1
+                    counts.causes.setdefault(reason)
+                    if env is not None:
+                        await pool.give(env, used + 1, broken=False)
+                    break
                 except BaseException:
                     # The policy failed or the run was interrupted: the environment is healthy but mid-episode.
                     if env is not None:
@@ -129,7 +143,7 @@ async def collect(
                 if on_episode is not None:
                     on_episode(episode)
                 return
-            counts.dropped.add(job.group)
+            counts.dropped[job.group] = reason
 
     await _all(in_turn(position, job) for position, job in enumerate(jobs))
     kept = tuple(
@@ -138,7 +152,13 @@ async def collect(
         if position in finished and job.group not in counts.dropped
     )
     return Collection(
-        kept, tuple(sorted(counts.dropped)), counts.failures, counts.retries, tuple(counts.causes)
+        kept,
+        tuple(sorted(counts.dropped)),
+        counts.failures,
+        counts.retries,
+        tuple(counts.causes),
+        counts.unanswered,
+        counts.dropped,
     )
 
 

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
-import urllib.error
-import urllib.request
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from typing import Any
 
 from ..errors import BadSetting, EndpointFailed
 from ..play.policy import Reply, Request
 from .engine import CountedPolicy, Counters, Source
+from .http import Address, Answer, Caller
+
+LONGEST_WAIT = 60.0
+"""Seconds to wait at most before the next try, whatever a server asks for."""
+BUSY = (408, 425, 429)
+"""Refusals that are worth another try; so is every 5xx."""
+
+UNFIT = (400, 413, 422)
+"""Refusals of this one request (a prompt that is too long), which say nothing about the next."""
 
 
 class EndpointEngine:
     """Asks `<url>/chat/completions`, several requests at a time, with retries.
+
+    A request is tried again when the connection breaks, when the body is cut short or makes no sense, and when the
+    server is busy or broken (429, 5xx), after the time it asks for (Retry-After) or twice the wait before. Redirects
+    are refused, for they would carry the key elsewhere. After `concurrency` failures in a row nothing more is asked.
 
     Args:
         url: base of the server, for example `http://localhost:8000/v1`.
@@ -26,8 +38,9 @@ class EndpointEngine:
         max_new_tokens: as sent to the server.
         key: bearer token; `$OPENAI_API_KEY` when not given.
         concurrency: requests under way at once.
-        timeout: seconds for one request.
-        attempts: tries of one request; a server's 4xx answer other than 429 is final.
+        timeout: seconds for one try, from the connection to the last byte.
+        attempts: tries of one request; a server's 4xx answer other than 408, 425 and 429 is final.
+        patience: seconds for one request with all its tries and waits.
     """
 
     def __init__(
@@ -39,17 +52,24 @@ class EndpointEngine:
         key: str | None = None,
         concurrency: int = 16,
         timeout: float = 120.0,
-        attempts: int = 4,
+        attempts: int = 6,
+        patience: float = 600.0,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise BadSetting(f"--url is {url!r}; expected the server's base address, http://host:8000/v1.")
-        self.url, self.model = url.rstrip("/"), model
+        address = Address.parse(url)
+        self.url, self.model = address.shown, model
         self.max_new_tokens = max_new_tokens
-        self.key = key if key is not None else os.environ.get("OPENAI_API_KEY", "")
-        self.timeout, self.attempts = timeout, attempts
+        key = (key if key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
+        if not (key.isascii() and key.isprintable()):
+            raise BadSetting(
+                "The key in $OPENAI_API_KEY holds characters that a key cannot have; copy it again."
+            )
+        self.timeout, self.attempts, self.patience = timeout, attempts, patience
+        self.concurrency = concurrency
         self.executor = ThreadPoolExecutor(concurrency, "hgpo-endpoint")
         self.counters = Counters()
+        self.caller = Caller(address, key)
         self._closing = threading.Event()
+        self._failed_in_row = 0
 
     @classmethod
     def open(cls, source: Source) -> EndpointEngine:
@@ -68,55 +88,119 @@ class EndpointEngine:
         raise BadSetting("A server's weights cannot be changed from here; train with rollout.engine=hf.")
 
     def close(self) -> None:
-        """Wait for the requests under way; those that have not been sent are dropped, and none is tried again."""
+        """Break off the requests under way, if there still are any; those that have not been sent are dropped."""
         self._closing.set()
+        self.caller.close()
         self.executor.shutdown(cancel_futures=True)
 
     def ask(self, request: Request, temperature: float) -> tuple[Reply, Counters]:
-        """The server's reply, and the tokens that it says it took."""
+        """The server's reply, and the tokens that it says it took.
+
+        Raises:
+            EndpointFailed: there is no reply, and there will be none.
+        """
+        if self._failed_in_row >= self.concurrency:
+            raise EndpointFailed(
+                f"The server at {self.url} left {self._failed_in_row} requests in a row without an answer and is not "
+                "asked again."
+            )
         body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": request.prompt}],
+            "model": well_formed(self.model),
+            "messages": [{"role": "user", "content": well_formed(request.prompt)}],
             "temperature": temperature,
             "max_tokens": self.max_new_tokens,
             # Servers read the seed as a 32-bit number at the narrowest.
             "seed": request.seed % 2**31,
         }
-        error = ""
+        end = time.monotonic() + self.patience
+        error, wait, about_the_request = "", 0.0, False
         for attempt in range(self.attempts):
-            if attempt and self._closing.wait(min(2.0**attempt * 0.25, 10.0)):
+            left = end - time.monotonic()
+            if attempt and (wait >= left or self._closing.wait(wait)):
                 break
+            wait = min(0.5 * 2.0**attempt, 10.0)
             try:
-                answer = self._post(body)
-                choice = answer["choices"][0]
-                text = choice["message"]["content"] or ""
-                usage = answer.get("usage") or {}
-                tokens = Counters(
-                    prompt_tokens=int(usage.get("prompt_tokens") or 0),
-                    new_tokens=int(usage.get("completion_tokens") or 0),
+                answer = self.caller.post(body, min(self.timeout, max(left, 0.0)))
+            except (OSError, HTTPException, ValueError) as problem:
+                said = "no answer in time" if isinstance(problem, TimeoutError) else str(problem)
+                error = f"{type(problem).__name__}: {' '.join(said.split())}"
+                continue
+            if answer.status == 200:
+                try:
+                    reply = read_reply(answer)
+                except ValueError as problem:
+                    error = str(problem)
+                    continue
+                self._failed_in_row = 0
+                return reply
+            error = f"status {answer.status}: {answer.text(300)}"
+            if 300 <= answer.status < 400:
+                error = (
+                    f"it redirects to {answer.location or 'another address'}, which is not followed, for the key would "
+                    "go there too: give that address with --url if you trust it"
                 )
-                return Reply(text, truncated=choice.get("finish_reason") == "length"), tokens
-            except urllib.error.HTTPError as problem:
-                said = problem.read().decode(errors="replace")[:300]
-                error = f"status {problem.code}: {said}"
-                if problem.code < 500 and problem.code != 429:
-                    break
-            except (OSError, ValueError, KeyError, IndexError, TypeError) as problem:
-                error = f"{type(problem).__name__}: {problem}"
+                break
+            about_the_request = answer.status in UNFIT
+            if answer.status < 500 and answer.status not in BUSY:
+                break
+            if answer.retry_after is not None:
+                wait = min(answer.retry_after, LONGEST_WAIT)
+        if not about_the_request:
+            self._failed_in_row += 1
         raise EndpointFailed(
-            f"The server at {self.url} did not answer for model {self.model!r} ({error}). "
+            f"The server at {self.url} did not answer for model {self.model!r} ({self.caller.masked(error)}). "
             "Check the address, the model's name and $OPENAI_API_KEY."
         )
 
-    def _post(self, body: dict[str, Any]) -> Any:
-        headers = {"Content-Type": "application/json"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
-        request = urllib.request.Request(
-            f"{self.url}/chat/completions", json.dumps(body).encode(), headers, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-            return json.loads(answer.read())
+
+def read_reply(answer: Answer) -> tuple[Reply, Counters]:
+    """The text and the counted tokens of a chat completion.
+
+    Raises:
+        ValueError: the body is none; says what it is.
+    """
+    content = answer.json()
+    if isinstance(content, dict) and content.get("error"):
+        raise ValueError(f"it reports an error: {str(content['error'])[:300]}")
+    choices = content.get("choices") if isinstance(content, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict) or "content" not in message:
+        raise ValueError(f"the answer has no choices[0].message.content: {answer.text(200)}")
+    text = _text(message["content"])
+    usage = content.get("usage")
+    tokens = Counters(
+        prompt_tokens=_count(usage, "prompt_tokens"), new_tokens=_count(usage, "completion_tokens")
+    )
+    return Reply(well_formed(text), truncated=choice.get("finish_reason") == "length"), tokens
+
+
+def _text(content: Any) -> str:
+    """The text of a message: a string, nothing, or a list of parts of which some are text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        return "".join(part for part in parts if isinstance(part, str))
+    raise ValueError(f"choices[0].message.content is a JSON {type(content).__name__}; expected text")
+
+
+def _count(usage: Any, name: str) -> int:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def well_formed(text: str) -> str:
+    """Text without halves of surrogate pairs, which JSON can carry and nothing else can.
+
+    >>> well_formed("a" + chr(0xd83d) + chr(0xde00)) == "a" + chr(0x1f600)
+    True
+    >>> well_formed("a" + chr(0xd83d) + "b") == "a" + chr(0xfffd) + "b"
+    True
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class EndpointPolicy:

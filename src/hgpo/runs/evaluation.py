@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from ..config.load import as_dict, load
 from ..config.schema import Config, EvalConfig, check_temperature
 from ..config.stage import open_stage
 from ..config.stored import read_stored
-from ..errors import BadFile, BadSetting
+from ..errors import BadFile, BadSetting, NotWritten
+from ..files import check_folder
 from ..models.folder import SETTINGS, model_settings
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Source, check_engine, open_engine
+from ..policies.http import masked
 from ..policies.scripted import SCRIPTED
 from ..settings import settings_of
 from .folder import EvaluationFolder, RunFolder
@@ -139,6 +143,8 @@ def evaluate(
         import torch
 
         torch.set_num_threads(config.threads)
+    place = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
+    check_folder(place.path)
     stage = open_stage(config)
     if temperature is None:
         temperature = config.eval.temperature
@@ -159,10 +165,33 @@ def evaluate(
         "config": as_dict(config),
         **provenance(),
     }
-    folder = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
-    write_logs(result, folder, extra)
-    return {
+    if engine == "endpoint":
+        extra["server"] = masked(url)
+    identity = [*_weights(target.model), engine, extra.get("server"), panel.digest, list(seeds), temperature]
+    folder = replace(place, evaluation=_digest([*identity, as_dict(config)]))
+    found = {
         **result.summary(),
         **{k: v for k, v in extra.items() if k != "config"},
+        "evaluation": folder.evaluation,
         "logs": str(folder.path),
     }
+    try:
+        written = write_logs(result, folder, extra)
+    except (OSError, BadFile) as error:
+        reason = f"The evaluation was made, but its files could not be written to {folder.path}: {error}"
+        raise NotWritten(reason, {**found, "logs": "", "files": []}) from error
+    return {**found, "files": [str(path) for path in written]}
+
+
+def _weights(model: str) -> list[Any]:
+    """What tells the weights of a model from those that a folder of this name held before."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return [model]
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return [str(folder.resolve()), stamps]
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:8]

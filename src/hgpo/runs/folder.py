@@ -22,8 +22,8 @@ from typing import Any
 from ..config import as_dict, build, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stored import read_stored, same_env
-from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
-from ..files import PARTIAL, atomic_folder, write_text
+from ..errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
+from ..files import PARTIAL, atomic_folder, check_folder, safe_name, write_text
 from ..models.folder import (
     SETTINGS,
     SaveModel,
@@ -290,7 +290,14 @@ class RunFolder:
     def default(cls, preset: str, config: Config) -> RunFolder:
         """Where a run goes when no folder is named: `runs/PRESET/NAME_seedN`, or below `$CHECKPOINTS_DIR`."""
         base = Path(os.environ.get("CHECKPOINTS_DIR", "runs"))
-        return cls(base / preset / f"{experiment_name(config)}_seed{config.seed}")
+        given = experiment_name(config)
+        if given != safe_name(given):
+            raise BadSetting(
+                f"name={given!r} cannot name a folder; expected letters, digits and . _ - + @ = (at most 120, no dot "
+                "at the start). Choose another name, or the folder itself with --run."
+            )
+        # A preset may be the path of a .toml file.
+        return cls(base / safe_name(Path(preset).name) / f"{given}_seed{config.seed}")
 
     # What the run is
 
@@ -304,11 +311,43 @@ class RunFolder:
         return self.config_file.is_file()
 
     def require_new(self) -> None:
-        """Refuse a folder that holds a run already."""
+        """Refuse a folder that holds a run already, or something else under a name that a run writes."""
         if self.exists():
             raise BadSetting(
                 f"{self.path} already holds a run. Continue it with --resume, or choose another folder with --run."
             )
+        check_folder(self.path)
+        taken = [place.name for place in self._own_places()]
+        if taken:
+            raise BadSetting(
+                f"{self.path} holds {', '.join(taken)}, but no run (no {self.config_file.name}): a run here would "
+                "overwrite what it did not make. Choose another folder with --run, or move these away."
+            )
+
+    def require_own(self) -> None:
+        """Refuse to continue a run beside a model that it did not write and would overwrite."""
+        check_folder(self.path)
+        for model in (self.start, self.model):
+            if model.is_dir() and any(model.iterdir()) and model_settings(model) is None:
+                raise BadSetting(
+                    f"{model} was not made by the run in {self.path} (no {SETTINGS} in it), which would overwrite it. "
+                    "Move it away, then continue."
+                )
+
+    def own_files(self) -> list[Path]:
+        """The files that belong to the run; none where there is no run."""
+        places = self._own_places() if self.exists() else []
+        return [
+            file
+            for place in places
+            for file in (place.rglob("*") if place.is_dir() else [place])
+            if file.is_file()
+        ]
+
+    def _own_places(self) -> list[Path]:
+        """What lies here under the names that a run writes at the top of its folder."""
+        names = dict.fromkeys(entry.name.partition("/")[0] for entry in LAYOUT)
+        return [self.path / name for name in names if os.path.lexists(self.path / name)]
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
@@ -322,7 +361,7 @@ class RunFolder:
             before = {name for name in names if os.path.lexists(self.path / name)}
             try:
                 yield
-            except OSError:
+            except (OSError, DiskFull):
                 raise  # a full disk, say: what there is may be continued
             except Exception:
                 if self.config_file.name not in before and not self.begun():
@@ -764,31 +803,53 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class EvaluationFolder:
-    """Where `hgpo eval` writes: one log per seed and one result per split."""
+    """Where `hgpo eval` writes: one log per seed and one result per split.
+
+    Every file names its evaluation (model, tasks, temperature, seeds and settings in a few digits). The same evaluation
+    made again replaces its own files; where a name is taken by another, the digits are added to it.
+    """
 
     path: Path
+    evaluation: str = ""
+    """Which evaluation is written."""
 
     @classmethod
-    def default(cls, name: str) -> EvaluationFolder:
+    def default(cls, name: str, evaluation: str = "") -> EvaluationFolder:
         """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
-        return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / name)
+        return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / safe_name(name), evaluation)
 
     def write_log(self, seed: int, lines: Sequence[str]) -> Path:
         """Write `output_seed{seed}.log`, every episode in words."""
         self.path.mkdir(parents=True, exist_ok=True)
-        path = self.path / f"output_seed{seed}.log"
-        write_text(path, "\n".join(lines) + "\n")
+        path = self._place(self.path / f"output_seed{seed}.log")
+        write_text(path, "\n".join([f"evaluation {self.evaluation}", *lines]) + "\n")
         return path
 
     def write_result(self, split: str, content: Mapping[str, Any]) -> Path:
         """Write `result_{split}.json`."""
         self.path.mkdir(parents=True, exist_ok=True)
-        _write_json(self.result_file(split), content)
-        return self.result_file(split)
+        path = self._place(self.result_file(split))
+        _write_json(path, {**content, "evaluation": self.evaluation})
+        return path
 
     def result_file(self, split: str) -> Path:
-        """`result_{split}.json`."""
-        return self.path / f"result_{split}.json"
+        """`result_{split}.json`, the name of the first result for a split."""
+        return self.path / f"result_{safe_name(split)}.json"
+
+    def _place(self, path: Path) -> Path:
+        """The plain name, unless the file of another evaluation (or of somebody else) has it."""
+        return path if self._ours(path) else path.with_name(f"{path.stem}_{self.evaluation}{path.suffix}")
+
+    def _ours(self, path: Path) -> bool:
+        if not os.path.lexists(path):
+            return True
+        try:
+            if path.suffix == ".json":
+                return bool(_read_json(path, "a result").get("evaluation") == self.evaluation)
+            with open(path, encoding="utf-8", errors="replace") as lines:
+                return lines.readline(200).rstrip("\n") == f"evaluation {self.evaluation}"
+        except (OSError, BadFile):
+            return False
 
 
 def success_key(split: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..config.schema import EvalConfig
-from ..errors import EnvironmentFailed
+from ..errors import EndpointFailed, EnvironmentFailed
 from ..play import Episode, Job
+from ..play.episode import task_kind
 from ..play.metrics import panel_metrics
 from ..play.policy import Policy
 from ..play.stage import Stage
@@ -19,6 +21,15 @@ from ..seeds import derive
 from .folder import EvaluationFolder
 from .panels import Panel, spread
 from .statistics import over_tasks
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An episode that could not be played to its end."""
+
+    task: str
+    seed: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -31,22 +42,40 @@ class Evaluation:
     """[seed][task]"""
     temperature: float
     failures: int
+    """How many times an environment failed, retried or not."""
     seconds: float
+    lost: tuple[Lost, ...] = ()
+    """The episodes that could not be played to their end; they stand in `episodes` as not solved, without steps."""
 
     @property
     def success_table(self) -> np.ndarray[Any, Any]:
         """[seeds, tasks] of 0 and 1."""
         return np.array([[float(one.success) for one in row] for row in self.episodes])
 
+    def holes(self) -> str:
+        """A sentence about the episodes that could not be played to their end."""
+        return (
+            f"{len(self.lost)} of {self.success_table.size} episodes could not be played to their end and count as not "
+            f"solved. {self.lost[0].reason}"
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Means over all episodes: `success`, `return`, `score`; and `steps`, over those that were played."""
+        everything = [episode for row in self.episodes for episode in row]
+        finished = [episode for episode in everything if episode.steps]
+        played, share = panel_metrics(finished), len(finished) / len(everything)
+        return {name: value if name == "steps" else value * share for name, value in played.items()}
+
     def summary(self) -> dict[str, Any]:
         """The result as JSON: success overall, by seed and by type, with deviation and 95% interval."""
         table = self.success_table
-        metrics = panel_metrics([episode for row in self.episodes for episode in row])
+        metrics = self.metrics()
         by_seed = table.mean(axis=1)
         low, high = over_tasks(table)
         kinds: dict[str, list[int]] = {}
-        for place, episode in enumerate(self.episodes[0]):
-            kinds.setdefault(episode.kind or "all", []).append(place)
+        for place, column in enumerate(zip(*self.episodes)):
+            kind = next((one.kind for one in column if one.steps), column[0].kind)
+            kinds.setdefault(kind or "all", []).append(place)
         return {
             "success": float(table.mean()),
             "success_std_over_seeds": float(by_seed.std(ddof=1)) if len(by_seed) > 1 else None,
@@ -63,6 +92,8 @@ class Evaluation:
             "score": metrics["score"],
             "steps": metrics["steps"],
             "episodes": int(table.size),
+            "failed_episodes": len(self.lost),
+            "failed": [asdict(one) for one in self.lost],
             "environment_failures": self.failures,
             "seconds": self.seconds,
             "panel": self.panel.summary().content(),
@@ -102,8 +133,11 @@ def run_panel(
 ) -> Evaluation:
     """Play every task of the panel once per seed.
 
+    An episode that cannot be played to its end counts as not solved and is named in the result: leaving it out would
+    make the panel another one, and giving all others up for it would help nobody.
+
     Raises:
-        EnvironmentFailed: a task could not be played to its end; a panel with holes is no panel.
+        EnvironmentFailed, EndpointFailed: not one episode could be played to its end.
     """
     began = time.monotonic()
     # All seeds at once: a GPU has room for them, and the slowest episode is waited for once.
@@ -113,19 +147,35 @@ def run_panel(
         for place, task in enumerate(panel.tasks)
     ]
     played = stage.play(policy, jobs, on_episode, panel.max_steps)
-    if played.dropped:
+    if not played.episodes:
+        cause = played.causes[0] if played.causes else "no cause given"
+        if played.unanswered:
+            raise EndpointFailed(f"None of {len(jobs)} episodes could be played to its end. {cause}")
         raise EnvironmentFailed(
-            f"{len(played.dropped)} of {len(jobs)} episodes could not be played to their end "
-            f"({played.causes[0] if played.causes else 'no cause given'}). Raise env.attempts, or "
-            "repair the environment."
+            f"None of {len(jobs)} episodes could be played to its end ({cause}). Raise env.attempts, or repair the "
+            "environment."
         )
     count = len(panel.tasks)
-    episodes = tuple(played.episodes[start : start + count] for start in range(0, len(jobs), count))
-    return Evaluation(panel, tuple(seeds), episodes, temperature, played.failures, time.monotonic() - began)
+    done = {episode.group: episode for episode in played.episodes}
+    everything = [
+        done.get(job.group)
+        or Episode(job.task, job.group, 0, job.seed, (), False, 0.0, task_kind(job.task, {}))
+        for job in jobs
+    ]
+    episodes = tuple(tuple(everything[start : start + count]) for start in range(0, len(jobs), count))
+    lost = tuple(
+        Lost(job.task, seeds[number // count], played.reasons.get(job.group, ""))
+        for number, job in enumerate(jobs)
+        if job.group not in done
+    )
+    seconds = time.monotonic() - began
+    return Evaluation(panel, tuple(seeds), episodes, temperature, played.failures, seconds, lost)
 
 
-def write_logs(result: Evaluation, folder: EvaluationFolder, extra: Mapping[str, Any]) -> None:
-    """Every episode in words, one log per seed, and the result with `extra` as JSON."""
+def write_logs(result: Evaluation, folder: EvaluationFolder, extra: Mapping[str, Any]) -> list[Path]:
+    """Every episode in words, one log per seed, and the result with `extra` as JSON; returns what was written."""
+    written = []
+    reasons = {(one.task, one.seed): one.reason for one in result.lost}
     for seed, row in zip(result.seeds, result.episodes):
         lines = []
         for episode in row:
@@ -133,10 +183,13 @@ def write_logs(result: Evaluation, folder: EvaluationFolder, extra: Mapping[str,
                 f"== {episode.task} type={episode.kind} success={episode.success} "
                 f"score={episode.score:.3f} steps={len(episode.steps)}"
             )
+            if not episode.steps:
+                lines.append(f"   could not be played to its end: {reasons.get((episode.task, seed), '')}")
             for step in episode.steps:
                 lines.append(f"   [{step.index}] saw: {' '.join(step.observation.split())}")
                 lines.append(f"   [{step.index}] did: {step.action} ({step.outcome})")
         share = float(np.mean([one.success for one in row]))
         lines.append(f"seed {seed}: success {share:.4f} over {len(row)} tasks")
-        folder.write_log(seed, lines)
-    folder.write_result(result.panel.split, {**result.summary(), **extra})
+        written.append(folder.write_log(seed, lines))
+    written.append(folder.write_result(result.panel.split, {**result.summary(), **extra}))
+    return written

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ..config.schema import EvalConfig
 from ..learn.distributed import Processes
-from ..play.metrics import panel_metrics
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..policies.engine import Engine
@@ -36,6 +35,7 @@ class Player:
                 screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
                 policy = self.policy(settings.temperature)
                 result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
-                measured = panel_metrics(result.episodes[0])
-                values |= {f"eval/{split}/{name}": value for name, value in measured.items()}
+                if result.lost:
+                    screen.say(f"{split}: {result.holes()}")
+                values |= {f"eval/{split}/{name}": value for name, value in result.metrics().items()}
         return self.processes.gather(values)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
 import time
@@ -46,6 +48,9 @@ class Stop:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        # Not through the buffered stream, which the signal may have found in the middle of a write.
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nhgpo: stopping; the run is saved first (Ctrl-C again stops at once)\n")
 
     def check(self) -> None:
         """Raise when a stop was asked for."""

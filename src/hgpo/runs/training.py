@@ -22,10 +22,10 @@ from ..config import as_dict, estimator_settings
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..config.stored import allow_flag
-from ..errors import NotFinite
+from ..errors import DiskFull, NotFinite
 from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
-from ..files import plain
+from ..files import is_full, plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.objective import find_loss
@@ -84,7 +84,9 @@ def _train(
     stream: Any,
     allow_env: str | Sequence[str],
 ) -> dict[str, Any]:
-    if not resume:
+    if resume and folder.exists():
+        folder.require_own()
+    else:
         folder.require_new()
     if config is None:
         config = folder.config(allow_env=allow_env)
@@ -96,11 +98,27 @@ def _train(
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
     try:
-        with out_of_memory_explained(), Stop(max_minutes) as stop:
+        with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
-            return _Run(config, folder, processes, stop, screen).go()
+            return _Run(config, folder, processes, Stop(max_minutes), screen).go()
+    except Exception as error:
+        if isinstance(error, DiskFull) or is_full(error):
+            raise _full(folder, error) from error
+        raise
     finally:
         processes.close()
+
+
+def _full(folder: RunFolder, error: Exception) -> DiskFull:
+    """No space left in the middle of a run: what there is of it, and how it goes on."""
+    saved = folder.checkpoints()
+    made = (
+        f"the checkpoint of iteration {saved[-1].iteration} is kept"
+        if saved
+        else "no checkpoint was made yet"
+    )
+    place = getattr(error, "path", None) or getattr(error, "filename", None) or folder.path
+    return DiskFull(place, f"In {folder.path} {made}; go on with: hgpo train --resume {folder.path}")
 
 
 class _Run:
@@ -139,6 +157,13 @@ class _Run:
         if described is not None:
             # Of a run that goes on nothing is changed before all of it was read and found whole.
             self.folder.describe(described)
+        # Until here an interrupt ends the run at once, for there is nothing to save; from here on it is remembered.
+        with self.stop:
+            return self._train(state)
+
+    def _train(self, state: TrainState) -> dict[str, Any]:
+        """From the first iteration to the outcome."""
+        config = self.config
         trackers = Trackers(
             config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
             self.folder,

@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import BadFile, BadSteps, MissingExtra
-from ..files import atomic_path
+from ..files import atomic_path, writes_into
 from ..progress import Progress
 from ..version import __version__
 from .batch import CHUNK, ColumnBuilder, StepBatch
@@ -96,7 +96,7 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
     """Write a batch; nothing is left behind when it fails."""
     target = Path(path)
-    form = _format(target)
+    form = check_form(target)
     with Progress(f"writing {target.name}", total=len(batch)) as progress, atomic_path(target) as temporary:
         if form == "parquet":
             _write_parquet(batch, temporary, progress)
@@ -104,7 +104,21 @@ def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
             _write_jsonl(batch, temporary, progress, compress=form == "jsonl.gz")
 
 
-def _format(path: Path) -> str:
+def check_form(path: str | os.PathLike[str]) -> str:
+    """The form in which steps are written to `path`, by its ending; JSON lines into a pipe or device without one.
+
+    Raises:
+        BadFile: the ending is none of those that are known.
+        MissingExtra: Parquet without pyarrow.
+    """
+    target = Path(path)
+    form = _format(target, otherwise="jsonl" if writes_into(target) else "")
+    if form == "parquet":
+        _pyarrow()
+    return form
+
+
+def _format(path: Path, otherwise: str = "") -> str:
     name = path.name.lower()
     for form, endings in {
         "parquet": (".parquet", ".pq"),
@@ -113,6 +127,8 @@ def _format(path: Path) -> str:
     }.items():
         if name.endswith(endings):
             return form
+    if otherwise:
+        return otherwise
     raise BadFile(f"{path} has an unknown ending; expected .jsonl, .jsonl.gz or .parquet. Rename the file.")
 
 

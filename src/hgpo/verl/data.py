@@ -13,7 +13,7 @@ from typing import Any
 from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import BadSetting, MissingExtra
-from ..files import atomic_path
+from ..files import atomic_path, check_folder
 from ..play.stage import Stage
 from ..runs.play import make_panel
 from ..runs.rollout import draw_tasks
@@ -82,6 +82,7 @@ def planned_data(config: Config, folder: Path) -> Dataset:
 
 def write_data(config: Config, folder: Path) -> Dataset:
     """Write `train.parquet` and one `validation-SPLIT.parquet` per evaluated split into `folder`."""
+    check_folder(folder)
     if not config.eval.splits:
         raise BadSetting("eval.splits is empty; verl needs a validation file: name at least one split.")
     stage = open_stage(config)

@@ -91,13 +91,16 @@ def launch(
         raise EngineFailed(problem)
     run = RunFolder(run.path.resolve())
     with run.training():
-        if not resume:
+        if resume:
+            run.require_own()
+            if run.start.is_dir():
+                check_model(run.start)
+        else:
             run.require_new()
-        elif run.start.is_dir():
-            check_model(run.start)
+        # First of all: what follows lies in the folder of a run, whatever ends it.
+        panels = describe(config, run)
         (prepare or make_start)(config, run)
         data = write_data(config, run.data)
-        panels = describe(config, run)
         words = run_words(config, cluster, run, data, resume=resume)
         status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
         if status:
@@ -179,19 +182,22 @@ def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | Non
 
 @contextlib.contextmanager
 def _termination() -> Iterator[None]:
-    """A polite kill counts as an interrupt, so that verl is not left behind."""
+    """A polite kill counts as an interrupt, and verl is given the time to end, so that it is not left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(*_: Any) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nhgpo verl: stopping; verl has half a minute to end\n")
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def local_environment(switch: str) -> dict[str, str | None]:
