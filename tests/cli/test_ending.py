@@ -202,7 +202,7 @@ def test_ctrl_c_at_any_moment(name: str, delay: float, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
         # Two seconds are promised; this machine may be busy with other tests.
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert "Traceback" not in said or "hgpo" not in said
         # The interpreter may not have come to us yet; then it answers in its own way.
         assert process.returncode == 130 or "hgpo" not in said
@@ -233,4 +233,4 @@ def test_ctrl_c_that_gets_lost_ends_the_process_all_the_same() -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (130, "hgpo: interrupted\n")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo import StepBatch, estimate
-from hgpo.estimators.estimate import Estimate, pieces
+from hgpo.estimators.estimate import Estimate, task_pieces
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import build
 from tests.strategies import HGPO_SETTINGS, Rows, step_rows
@@ -100,6 +100,6 @@ def test_pieces_hold_whole_tasks() -> None:
     ]
     batch = StepBatch.from_rows(rows)
     with pieces_of(4):
-        assert [len(piece) for piece in pieces(batch.trajectories)] == [8, 11, 2]
+        assert [len(piece) for piece in task_pieces(batch.trajectories)] == [8, 11, 2]
     with pieces_of(100):
-        assert [len(piece) for piece in pieces(batch.trajectories)] == [21]
+        assert [len(piece) for piece in task_pieces(batch.trajectories)] == [21]
