@@ -159,9 +159,10 @@ class SupervisedEnv:
         self._begun = None
 
     def __del__(self) -> None:
-        # At the end of the interpreter, parts of what stopping needs may be gone already.
-        with contextlib.suppress(Exception):
-            self._stop()
+        # At the end of the interpreter, modules may be gone already; the worker ends with its standard input.
+        if contextlib is not None:
+            with contextlib.suppress(Exception):
+                self._stop()
 
     def _count(self, kind: str) -> None:
         self.incidents = replace(self.incidents, **{kind: getattr(self.incidents, kind) + 1})
