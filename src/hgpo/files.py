@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import math
 import os
 import re
@@ -274,6 +275,22 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_json(path: Path, content_name: str) -> dict[str, Any]:
+    """A JSON object from a file; `content_name` says in errors what it should be."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read as {content_name}: {error}.") from error
+    if not isinstance(content, dict):
+        raise BadFile(f"{path} holds a JSON {type(content).__name__}; expected {content_name}, an object.")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object, whole or not at all."""
+    write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def test_names_stay_inside_their_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("../../x", "/tmp/x", "a/b", "..", ".hidden", "x" * 200, "a\nb"):
+    for name in ("../../x", "/x", "a/b", "..", ".hidden", "x" * 200, "a\nb"):
         with pytest.raises(BadSetting, match="cannot name a folder"):
             RunFolder.default("quickstart", load(FETCH, [f"name={name}"]))
     assert main(["train", FETCH, "name=../../x"]) == 2

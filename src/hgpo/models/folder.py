@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..digests import check_files, digests, sealed, unsealed
 from ..errors import BadFile
-from ..files import atomic_folder
-from .seal import check_files, digests, sealed, unsealed
+from ..files import atomic_folder, read_json
 
 SaveModel = Callable[[Path], None]
 """Writes a model in Hugging Face format into a folder that exists."""
@@ -68,8 +68,8 @@ def check_model(folder: Path) -> None:
 
 def model_iteration(folder: Path) -> int | None:
     """After how many iterations of a run the model was written; None where that is not known."""
-    found = (_content(folder) or {}).get("iteration")
-    return found if isinstance(found, int) else None
+    iteration = (_content(folder) or {}).get("iteration")
+    return iteration if isinstance(iteration, int) else None
 
 
 def model_settings(folder: Path) -> dict[str, Any] | None:
@@ -85,20 +85,13 @@ def model_settings(folder: Path) -> dict[str, Any] | None:
 def base_model(folder: Path) -> Path | None:
     """The folder that `hgpo.json` names as the base of the adapters in `folder`, if it is there."""
     base = (_content(folder) or {}).get("base")
-    found = (folder / base).resolve() if isinstance(base, str) else None
-    return found if found is not None and found.is_dir() else None
+    named = (folder / base).resolve() if isinstance(base, str) else None
+    return named if named is not None and named.is_dir() else None
 
 
 def _content(folder: Path) -> dict[str, Any] | None:
     path = folder / SETTINGS
     if not path.is_file():
         return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read as the settings of a model: {error}.") from error
-    if not isinstance(content, dict):
-        raise BadFile(
-            f"{path} holds a JSON {type(content).__name__}; expected the settings of a model, an object."
-        )
+    content = read_json(path, "the settings of a model")
     return unsealed(content, path, f"{RESTORE}; if you edited it yourself, take `digest` out of it")

@@ -1,12 +1,4 @@
-"""The folder of a run: what lies in it, and the only code that reads and writes it.
-
-`hgpo train` and `hgpo verl launch` write the same files with the same fields, so `hgpo eval`, `hgpo compare`,
-`hgpo inspect` and `--resume` need not know which of them trained a run. `LAYOUT` lists everything; docs/training.md
-shows it.
-
-Nothing is ever half there: files and folders are written under another name, flushed to disk and renamed, so a kill
-at any instant leaves the last good state. Weights are safetensors, everything else is JSON or Parquet; no pickles.
-"""
+"""A run's folder: every file of it by name, read and written here."""
 
 from __future__ import annotations
 
@@ -15,269 +7,23 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config import as_dict, build, estimator_settings
-from ..config.schema import Config, experiment_name
-from ..config.stored import read_stored, same_env
-from ..errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
-from ..files import PARTIAL, atomic_folder, check_folder, safe_name, write_text
-from ..models.folder import (
-    SETTINGS,
-    SaveModel,
-    check_model,
-    fill_model,
-    model_iteration,
-    model_settings,
-    write_model,
-)
-from ..models.seal import check_files, content_digest, file_digest, sealed, unsealed
-from ..steps.batch import StepBatch
-from .lock import hold
-from .panels import Panel, PanelSummary, tasks_digest
-from .provenance import provenance
-
-LOCAL, VERL = "hgpo", "verl"
-"""The trainers."""
-LENGTH = ("iterations", "save_every", "keep")
-"""The settings that may change when a run is continued; all others make it what it is."""
-OTHER_CHECKPOINT = "Restore it from a copy, or delete the checkpoint's folder to go on from the one before"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One file or folder of a run."""
-
-    name: str
-    """Its path in the run folder; N stands for a digit of an iteration."""
-    content: str
-    """What it holds."""
-    trainer: str = ""
-    """The only trainer that writes it; empty for both."""
-
-
-LAYOUT = (
-    Entry("config.json", "settings, estimator, task panels, trainer, package versions and commit"),
-    Entry("metrics.jsonl", "one line per iteration"),
-    Entry(
-        "rollouts/NNNNNN.parquet",
-        "steps and advantages of every `rollout.keep_every`-th iteration (`.jsonl.gz` without pyarrow)",
-    ),
-    Entry("start/", "the policy that the run began with, if the run made it (`model=tiny`, `warm.episodes`)"),
-    Entry(
-        "checkpoints/NNNNNN/",
-        "`trainer.safetensors` (weights and optimiser), `state.json` and `model/` (of a LoRA run the adapters alone); "
-        "the best and the last are kept",
-        LOCAL,
-    ),
-    Entry(
-        "checkpoints/global_step_N/", "verl's own checkpoints, with the model in Hugging Face format", VERL
-    ),
-    Entry("model/", "the policy at the end, in Hugging Face format, with its settings in `hgpo.json`"),
-    Entry("results.json", "the outcome: how the run ended, success at the start, at the end and at best"),
-    Entry("curves.png", "learning curves (with matplotlib)"),
-    Entry("not_finite.jsonl.gz", "the batch that gave a loss or gradient that is not finite", LOCAL),
-    Entry("tensorboard/", "TensorBoard's files (`track.tensorboard=true`)", LOCAL),
-    Entry("data/", "the dataset rows: one per group to play", VERL),
-    Entry("verl.log", "everything that verl printed", VERL),
-    Entry("hydra/", "verl's resolved configuration", VERL),
-    Entry("rows.parquet", "of a dry run: all steps with the advantages that verl trained on", VERL),
-)
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a run is: the content of `config.json`."""
-
-    name: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
-    """All settings, resolved."""
-    estimator: Mapping[str, Any] = field(default_factory=dict)
-    """The estimator's name and settings."""
-    panels: Mapping[str, PanelSummary] = field(default_factory=dict)
-    """The evaluated task panel of each split."""
-    training_tasks: int = 0
-    training_digest: str = ""
-    """Of the training tasks; empty in records of earlier versions."""
-    trainer: str = LOCAL
-    """`hgpo` or `verl`."""
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    """Package versions, commit and machine."""
-
-    @classmethod
-    def of(
-        cls, config: Config, panels: Mapping[str, Panel], training_tasks: Sequence[str], trainer: str = LOCAL
-    ) -> Description:
-        """Of a run that begins here and now."""
-        return cls(
-            experiment_name(config),
-            as_dict(config),
-            {"name": config.estimator.name, **estimator_settings(config)},
-            {split: panel.summary() for split, panel in panels.items()},
-            len(training_tasks),
-            tasks_digest(training_tasks),
-            trainer,
-            provenance(),
-        )
-
-    @property
-    def identity(self) -> str:
-        """The digest of the settings that make the run what it is: all but its length."""
-        return identity(self.config)
-
-    def continued(self, now: Description) -> Description:
-        """This run, gone on with here and now: its own settings with the length of `now`.
-
-        Settings that a later version of the package added keep out of it: what the run is does not change.
-
-        Raises:
-            BadSetting: `now` is another run.
-            BadFile: the tasks are not those that the run was begun with.
-        """
-        changed = ["env"]
-        if same_env(self.config, now.config):
-            # To build settings is to import their environment: only the one that was asked for.
-            own = as_dict(build(self.config))
-            changed = [name for name in own if name not in LENGTH and own[name] != now.config.get(name)]
-        if changed:
-            raise BadSetting(
-                f"{', '.join(changed)} cannot be changed on resuming: the run goes on with its own settings. "
-                f"Only {', '.join(LENGTH)} can. Start a new run for the rest."
-            )
-        if self.trainer != now.trainer:
-            raise BadSetting(
-                f"The run is one of {_COMMANDS[self.trainer]}, and cannot be continued by {_COMMANDS[now.trainer]}."
-            )
-        for split, panel in self.panels.items():
-            found = now.panels.get(split)
-            if found is not None and found.digest != panel.digest:
-                raise BadFile(
-                    f"The tasks of {split!r} are not those that the run was begun with (panel {found.digest}, expected "
-                    f"{panel.digest}): data of the environment was changed. Restore it, or start a new run."
-                )
-        if self.training_digest and self.training_digest != now.training_digest:
-            raise BadFile(
-                f"The training tasks ({now.training_tasks}, digest {now.training_digest}) are not those that the run "
-                f"was begun with ({self.training_tasks}, digest {self.training_digest}): data of the environment was "
-                "changed. Restore it, or start a new run."
-            )
-        return replace(
-            now,
-            name=self.name,
-            config={**self.config, **{name: now.config[name] for name in LENGTH}},
-            estimator=self.estimator or now.estimator,
-            panels=self.panels or now.panels,
-        )
-
-
-_COMMANDS = {LOCAL: "`hgpo train`", VERL: "`hgpo verl`"}
-
-
-def identity(config: Mapping[str, Any]) -> str:
-    """The digest of all settings but those of a run's length."""
-    return content_digest({name: value for name, value in config.items() if name not in LENGTH})
-
-
-@dataclass(frozen=True)
-class TrainState:
-    """Where a run stands, besides its weights: the content of `state.json`."""
-
-    iteration: int
-    """Finished iterations."""
-    cursor: int
-    """Tasks handed out so far."""
-    updates: int
-    """Optimiser steps so far."""
-    best_iteration: int = -1
-    """The iteration with the best evaluation so far, -1 before the first."""
-    best_success: float = -1.0
-    """Its success."""
-    seconds: float = 0.0
-    """Time spent training so far."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A complete checkpoint of `hgpo train`."""
-
-    path: Path
-
-    @property
-    def iteration(self) -> int:
-        """Finished iterations."""
-        return int(self.path.name)
-
-    @property
-    def model(self) -> Path:
-        """The policy in Hugging Face format."""
-        return self.path / "model"
-
-    @property
-    def weights(self) -> Path:
-        """Weights and optimiser moments, in the type they are trained in."""
-        return self.path / "trainer.safetensors"
-
-    def state(self) -> TrainState:
-        """Where the run stood."""
-        content = {name: value for name, value in self._content().items() if name != "seal"}
-        try:
-            return TrainState(**content)
-        except TypeError as error:
-            raise self._damaged(error) from error
-
-    def seal(self) -> Mapping[str, Any]:
-        """The digests of what the checkpoint stands for; empty in checkpoints of earlier versions."""
-        found = self._content().get("seal", {})
-        return found if isinstance(found, dict) else {}
-
-    def check(self, run: str) -> None:
-        """Compare everything in the checkpoint with its digests, and the run that it was made by.
-
-        Args:
-            run: `Description.identity` of the run that the checkpoint lies in.
-
-        Raises:
-            BadFile: a file is missing, damaged or of another run; says which.
-        """
-        check_files(self.path, self.check_owner(run).get("files", {}), OTHER_CHECKPOINT)
-        check_model(self.model)
-
-    def check_owner(self, run: str) -> Mapping[str, Any]:
-        """The part of `check` that reads no weights: who loads the policy compares them; returns all digests."""
-        seal = self.seal()
-        if seal.get("run", run) != run:
-            raise BadFile(
-                f"The checkpoint {self.path} belongs to a run with other settings than those in config.json: one of "
-                f"the two was edited, or comes from another run. {OTHER_CHECKPOINT}."
-            )
-        if "model" in seal:
-            check_files(self.model, {SETTINGS: seal["model"]}, OTHER_CHECKPOINT)
-        return seal
-
-    def _content(self) -> dict[str, Any]:
-        path = self.path / "state.json"
-        try:
-            return unsealed(_read_json(path, "the state of a run"), path)
-        except BadFile as error:
-            raise self._damaged(error) from error
-
-    def tensors(self) -> dict[str, Any]:
-        """Weights and optimiser moments (torch tensors)."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return dict(load_file(self.weights))
-        except (OSError, ValueError, SafetensorError) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> BadFile:
-        return BadFile(
-            f"The checkpoint {self.path} is damaged: {str(error).rstrip('.')}. Delete its folder to go on from the one "
-            "before."
-        )
+from ...config.schema import Config, experiment_name
+from ...config.stored import read_stored
+from ...digests import check_files, file_digest, sealed, unsealed
+from ...errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
+from ...files import PARTIAL, atomic_folder, check_folder, read_json, safe_name, write_json
+from ...models.folder import SETTINGS, SaveModel, fill_model, model_iteration, model_settings, write_model
+from ...steps.batch import StepBatch
+from ..lock import hold
+from ..panels import PanelSummary
+from . import metrics
+from .checkpoint import Checkpoint, TrainState
+from .description import Description, identity
+from .layout import LAYOUT, LOCAL, VERL
 
 
 @dataclass(frozen=True)
@@ -357,16 +103,16 @@ class RunFolder:
             FolderBusy: another process trains here.
         """
         with hold(self.path):
-            names = {entry.name.partition("/")[0] for entry in LAYOUT}
-            before = {name for name in names if os.path.lexists(self.path / name)}
+            before = self._own_places()
             try:
                 yield
             except (OSError, DiskFull):
                 raise  # a full disk, say: what there is may be continued
             except Exception:
-                if self.config_file.name not in before and not self.begun():
-                    for name in names - before:
-                        _remove(self.path / name)
+                if self.config_file not in before and not self.begun():
+                    for place in self._own_places():
+                        if place not in before:
+                            _remove(place)
                 raise
 
     def begun(self) -> bool:
@@ -375,7 +121,7 @@ class RunFolder:
 
     def description(self) -> Description:
         """What the run is; fields that an earlier version did not write are empty."""
-        content = unsealed(_read_json(self.config_file, "the configuration of a run"), self.config_file)
+        content = unsealed(read_json(self.config_file, "the configuration of a run"), self.config_file)
         try:
             return Description(
                 name=str(content.get("name", "")),
@@ -401,7 +147,7 @@ class RunFolder:
         content = asdict(description)
         content["panels"] = {split: panel.content() for split, panel in description.panels.items()}
         provenance = content.pop("provenance")
-        _write_json(self.config_file, sealed({**content, **provenance}))
+        write_json(self.config_file, sealed({**content, **provenance}))
 
     def go_on(self, description: Description) -> None:
         """Write `config.json` of a run that begins here, or of the run here that goes on.
@@ -446,42 +192,16 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     def metrics(self, notes: list[str] | None = None) -> list[dict[str, Any]]:
-        """The lines of `metrics.jsonl` by iteration; of two lines about one iteration the later counts.
-
-        A last line that is not complete (the run is writing it, or was killed) is left out.
-
-        Args:
-            notes: gets a sentence about lines that were left out; then a damaged line is no error.
-
-        Raises:
-            BadFile: a line before the last is damaged, and no notes are taken.
-        """
-        rows: dict[int, dict[str, Any]] = {}
-        lines = self.metrics_file.read_bytes().splitlines() if self.metrics_file.is_file() else []
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                rows[int(row["iteration"])] = row
-            except (ValueError, KeyError, TypeError) as error:
-                problem = f"{self.metrics_file}, line {number} is not the metrics of an iteration ({error})"
-                if notes is not None:
-                    notes.append(f"the rest of {self.metrics_file.name} was left out: {problem}.")
-                elif number < len(lines):
-                    raise BadFile(f"{problem}. Restore the file, or remove the line.") from error
-                break
-        return [row for _, row in sorted(rows.items())]
+        """The lines of `metrics.jsonl` by iteration; see `hgpo.runs.folder.metrics.read`."""
+        return metrics.read(self.metrics_file, notes)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Add the line of an iteration."""
-        with open(self.metrics_file, "a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        metrics.append(self.metrics_file, row)
 
     def rewind_metrics(self, iteration: int) -> None:
         """Keep the lines up to `iteration` only: what came after the checkpoint will be written again."""
-        kept = [row for row in self.metrics() if row["iteration"] <= iteration]
-        write_text(self.metrics_file, "".join(json.dumps(row) + "\n" for row in kept))
+        metrics.rewind(self.metrics_file, iteration)
 
     def complete_metrics(self) -> list[dict[str, Any]]:
         """`metrics`, with nothing lost, repeated or changed: a start that is not the start gives a wrong gain.
@@ -511,21 +231,12 @@ class RunFolder:
             if saved[-1].path.exists():
                 raise
             return self.complete_metrics()  # a run that is under way has put another in its place
-        if seal is not None and self._metrics_digest(saved[-1].iteration) != seal:
+        if seal is not None and metrics.digest(self.metrics_file, saved[-1].iteration) != seal:
             raise BadFile(
                 f"{self.metrics_file} is not what was written: the lines up to iteration {saved[-1].iteration} are not "
                 "those that its checkpoint saw. A line was changed, repeated or moved. Restore the file from a copy."
             )
         return rows
-
-    def _metrics_digest(self, iteration: int) -> str:
-        """Of the lines up to an iteration, each counted as often as it is there."""
-        lines = self.metrics_file.read_bytes().splitlines() if self.metrics_file.is_file() else []
-        rows = []
-        for line in lines:
-            with contextlib.suppress(ValueError):  # the last one, when a kill cut it off
-                rows.append(json.loads(line))
-        return content_digest([row for row in rows if row["iteration"] <= iteration])
 
     # Checkpoints
 
@@ -595,7 +306,7 @@ class RunFolder:
                 # These name the digests of the files beside them.
                 "model": file_digest(written.model / SETTINGS),
                 "start": file_digest(start) if start.is_file() else None,
-                "metrics": self._metrics_digest(state.iteration),
+                "metrics": metrics.digest(self.metrics_file, state.iteration),
             }
             content = sealed({**asdict(state), "seal": seal})
             (partial / "state.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -638,11 +349,11 @@ class RunFolder:
         for iteration, path in self.saved_models().items():
             if path == model:
                 return iteration
-        found = model_iteration(model)
-        if found is None and model == self.model:
+        written = model_iteration(model)
+        if written is None and model == self.model:
             # Earlier versions wrote it into the outcome alone.
-            found = (self.results() or {}).get("iterations")
-        return found if isinstance(found, int) else None
+            written = (self.results() or {}).get("iterations")
+        return written if isinstance(written, int) else None
 
     def check_model(self, model: Path) -> None:
         """Whether one of the run's policies is its own; its files are compared by `load_model`.
@@ -762,11 +473,11 @@ class RunFolder:
 
     def results(self) -> dict[str, Any] | None:
         """How the run ended; None while it has not."""
-        return _read_json(self.results_file, "the outcome of a run") if self.results_file.is_file() else None
+        return read_json(self.results_file, "the outcome of a run") if self.results_file.is_file() else None
 
     def write_results(self, content: Mapping[str, Any]) -> None:
         """Write `results.json`."""
-        _write_json(self.results_file, content)
+        write_json(self.results_file, content)
 
     @property
     def curves(self) -> Path:
@@ -801,57 +512,6 @@ class RunFolder:
         return self.path / "tensorboard"
 
 
-@dataclass(frozen=True)
-class EvaluationFolder:
-    """Where `hgpo eval` writes: one log per seed and one result per split.
-
-    Every file names its evaluation (model, tasks, temperature, seeds and settings in a few digits). The same evaluation
-    made again replaces its own files; where a name is taken by another, the digits are added to it.
-    """
-
-    path: Path
-    evaluation: str = ""
-    """Which evaluation is written."""
-
-    @classmethod
-    def default(cls, name: str, evaluation: str = "") -> EvaluationFolder:
-        """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
-        return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / safe_name(name), evaluation)
-
-    def write_log(self, seed: int, lines: Sequence[str]) -> Path:
-        """Write `output_seed{seed}.log`, every episode in words."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        path = self._place(self.path / f"output_seed{seed}.log")
-        write_text(path, "\n".join([f"evaluation {self.evaluation}", *lines]) + "\n")
-        return path
-
-    def write_result(self, split: str, content: Mapping[str, Any]) -> Path:
-        """Write `result_{split}.json`."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        path = self._place(self.result_file(split))
-        _write_json(path, {**content, "evaluation": self.evaluation})
-        return path
-
-    def result_file(self, split: str) -> Path:
-        """`result_{split}.json`, the name of the first result for a split."""
-        return self.path / f"result_{safe_name(split)}.json"
-
-    def _place(self, path: Path) -> Path:
-        """The plain name, unless the file of another evaluation (or of somebody else) has it."""
-        return path if self._ours(path) else path.with_name(f"{path.stem}_{self.evaluation}{path.suffix}")
-
-    def _ours(self, path: Path) -> bool:
-        if not os.path.lexists(path):
-            return True
-        try:
-            if path.suffix == ".json":
-                return bool(_read_json(path, "a result").get("evaluation") == self.evaluation)
-            with open(path, encoding="utf-8", errors="replace") as lines:
-                return lines.readline(200).rstrip("\n") == f"evaluation {self.evaluation}"
-        except (OSError, BadFile):
-            return False
-
-
 def success_key(split: str) -> str:
     """The name in `metrics.jsonl` of the success on a split's panel."""
     return f"eval/{split}/success"
@@ -876,18 +536,3 @@ def _remove(path: Path) -> None:
 def _children(folder: Path) -> list[Path]:
     """What lies in a folder, sorted by name; nothing where there is none."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _read_json(path: Path, content_name: str) -> dict[str, Any]:
-    """A JSON object; `content_name` says in errors what it should be."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read as {content_name}: {error}.") from error
-    if not isinstance(content, dict):
-        raise BadFile(f"{path} holds a JSON {type(content).__name__}; expected {content_name}, an object.")
-    return content
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=1) + "\n")

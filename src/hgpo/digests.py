@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadFile
+from .errors import BadFile
 
 DIGEST = "digest"
 """The key under which a JSON file holds the digest of everything else in it."""
@@ -22,11 +22,11 @@ _PIECE = 1 << 20
 
 def file_digest(path: Path) -> str:
     """The sha256 of a file, as `sha256sum` prints it."""
-    found = hashlib.sha256()
+    state = hashlib.sha256()
     with open(path, "rb") as content:
         while piece := content.read(_PIECE):
-            found.update(piece)
-    return found.hexdigest()
+            state.update(piece)
+    return state.hexdigest()
 
 
 def content_digest(content: Any) -> str:
@@ -74,11 +74,11 @@ def check_files(folder: Path, expected: Mapping[str, str], fix: str = "Restore i
         if not os.path.lexists(path):
             raise BadFile(f"{path} is missing. {fix}.")
         try:
-            found = file_digest(path)
+            present = file_digest(path)
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror}. {fix}.") from error
-        if found != digest:
+        if present != digest:
             raise BadFile(
-                f"{path} is not the file that was written (sha256 {found[:12]}..., expected {digest[:12]}...): it was "
+                f"{path} is not the file that was written (sha256 {present[:12]}..., expected {digest[:12]}...): it was "
                 f"damaged, edited or swapped. {fix}."
             )
