@@ -79,6 +79,6 @@ def check_files(folder: Path, expected: Mapping[str, str], fix: str = "Restore i
             raise BadFile(f"{path} cannot be read: {error.strerror}. {fix}.") from error
         if present != digest:
             raise BadFile(
-                f"{path} is not the file that was written (sha256 {present[:12]}..., expected {digest[:12]}...): it was "
-                f"damaged, edited or swapped. {fix}."
+                f"{path} is not the file that was written (sha256 {present[:12]}..., expected {digest[:12]}...): it "
+                f"was damaged, edited or swapped. {fix}."
             )

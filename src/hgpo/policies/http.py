@@ -205,7 +205,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class _Http(urllib.request.HTTPHandler):
     def __init__(self, caller: Caller, seconds: float) -> None:
         super().__init__()
-        self.make = functools.partial(_PlainConnection, _Limits(caller, time.monotonic() + seconds))
+        self.make = functools.partial(_Limited, _Limits(caller, time.monotonic() + seconds))
 
     def http_open(self, request: urllib.request.Request) -> Any:
         return self.do_open(self.make, request)
@@ -214,7 +214,7 @@ class _Http(urllib.request.HTTPHandler):
 class _Https(urllib.request.HTTPSHandler):
     def __init__(self, caller: Caller, seconds: float) -> None:
         super().__init__()
-        self.make = functools.partial(_SafeConnection, _Limits(caller, time.monotonic() + seconds))
+        self.make = functools.partial(_LimitedSafe, _Limits(caller, time.monotonic() + seconds))
 
     def https_open(self, request: urllib.request.Request) -> Any:
         return self.do_open(self.make, request)
@@ -227,7 +227,7 @@ class _Limits:
     """When the whole answer must be there."""
 
 
-class _PlainConnection(HTTPConnection):
+class _Limited(HTTPConnection):
     """Waits no longer than its limits allow, once it is connected."""
 
     def __init__(self, limits: _Limits, *args: Any, **options: Any) -> None:
@@ -240,17 +240,8 @@ class _PlainConnection(HTTPConnection):
         self.sock = _Timed(self.sock, self.limits)
 
 
-class _SafeConnection(HTTPSConnection):
+class _LimitedSafe(_Limited, HTTPSConnection):
     """The same, encrypted."""
-
-    def __init__(self, limits: _Limits, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.limits = limits
-        self.sock: Any = None
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock = _Timed(self.sock, self.limits)
 
 
 class _Timed:
