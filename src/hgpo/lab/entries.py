@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import UnknownName
 from ..estimators.table import ESTIMATORS
@@ -18,8 +18,12 @@ class Entry:
     label: str
     estimator: str
     settings: dict[str, Any] = field(default_factory=dict)
+    limit: Limit = "cut"
+    """What the batch says of a rollout that ran into an engine's step limit: that it was cut (the trainer records it
+    so), or that the task ended there."""
 
 
+Limit = Literal["cut", "end"]
 OURS = "hgpo_lambda"
 ENTRIES: dict[str, Entry] = {
     entry.label: entry
@@ -83,6 +87,18 @@ def ablations() -> list[Entry]:
 PLAIN = {"lam": 0.0, "depth": 0, "shrinkage": "none", "pool_actions": False}
 
 
+def with_engine() -> list[Entry]:
+    """What is measured in a real engine: all of the above, and the settings that are in question there."""
+    lams = [Entry(f"{OURS} lam={lam:g}", OURS, {"lam": lam}) for lam in (0.0, 0.25, 0.75, 0.9, 1.0)]
+    depths = [Entry(f"{OURS} depth={depth}", OURS, {"depth": depth}) for depth in (0, 1, 4)]
+    depths += [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 4)]
+    ends = [
+        Entry(f"{OURS} limit=end", OURS, {}, "end"),
+        Entry(f"{OURS} lam=0 limit=end", OURS, {"lam": 0.0}, "end"),
+    ]
+    return [*ENTRIES.values(), *lams, *depths, *ends]
+
+
 def choose(names: Sequence[str] | None) -> list[Entry]:
     """Entries by label, by estimator name, or as `name:setting=value:...`; all of them for None."""
     if not names:
@@ -96,8 +112,10 @@ def _entry(text: str) -> Entry:
     name, *pairs = text.split(":")
     if name not in ESTIMATORS:
         raise UnknownName("estimator", name, {*ENTRIES, *ESTIMATORS})
+    limit: Limit = "end" if "limit=end" in pairs else "cut"
+    pairs = [pair for pair in pairs if pair not in ("limit=end", "limit=cut")]
     settings = parse_all(pairs, settings_of(ESTIMATORS[name].settings), f"estimator {name!r}")
-    return Entry(text, name, settings)
+    return Entry(text, name, settings, limit)
 
 
 def _text(value: object) -> str:

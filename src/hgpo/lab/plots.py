@@ -13,8 +13,7 @@ SHOWN = ("grpo", "gigpo", "hgpo", "g2po", "graphgpo", OURS)
 COLOURS = dict(zip(SHOWN, ("#9a9a9a", "#c6a15b", "#4c78a8", "#72a35e", "#9d6ab5", "#d1495b")))
 
 
-def draw(document: dict[str, Any], folder: Path) -> list[str]:
-    """Write all plots that the document has numbers for; returns their file names."""
+def _prepare() -> None:
     try:
         import matplotlib
     except ImportError:
@@ -24,12 +23,37 @@ def draw(document: dict[str, Any], folder: Path) -> list[str]:
     matplotlib.rcParams.update(
         {"svg.hashsalt": "hgpo", "svg.fonttype": "none", "font.size": 8, "axes.spines.top": False}
     )
+
+
+def draw(document: dict[str, Any], folder: Path) -> list[str]:
+    """Write all plots that the document of small worlds has numbers for; returns their file names."""
+    _prepare()
     written = [bars(document, folder, "gradient_cosine"), bars(document, folder, "mse")]
     if document["learning"]:
         written += [learning(document, folder, policy) for policy in ("table", "network")]
     if document["ablations"]:
         written.append(variations(document, folder))
     return written
+
+
+def draw_games(document: dict[str, Any], folder: Path, name: str) -> str:
+    """Cosine of every estimator with its interval, from the lowest to the highest."""
+    _prepare()
+    from matplotlib import pyplot
+
+    rows = [row for row in document["estimators"] if row["cosine"]["mean"] is not None]
+    rows.sort(key=lambda row: (row["cosine"]["mean"], row["estimator"]))
+    figure, axes = pyplot.subplots(figsize=(6, 0.6 + 0.19 * len(rows)))
+    for place, row in enumerate(rows):
+        mean, (low, high) = row["cosine"]["mean"], row["cosine"]["interval"]
+        colour = COLOURS.get(row["estimator"], "#555555")
+        axes.hlines(place, low, high, colors=colour, lw=1.2)
+        axes.plot([mean], [place], "o", color=colour, ms=4 if row["estimator"] in COLOURS else 3)
+    axes.set_yticks(range(len(rows)), [row["estimator"] for row in rows])
+    axes.set_xlabel("cosine with the true advantages, 95 % interval over games")
+    axes.grid(axis="x", lw=0.3)
+    axes.spines["right"].set_visible(False)
+    return save(figure, folder, f"{name}.svg")
 
 
 def save(figure: Any, folder: Path, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .entries import OURS
+from .tables import table
 
 NAMES = {
     "mse": "squared error",
@@ -13,12 +14,6 @@ NAMES = {
     "learning_network": "learning, network",
 }
 RIVALS = ("hgpo", "gigpo", "grpo")
-
-
-def table(head: list[str], rows: list[list[str]], texts: int = 1) -> str:
-    """A Markdown table; the first columns are text, the others numbers."""
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * texts + " ---: |" * (len(head) - texts)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) -> str:
@@ -134,41 +129,57 @@ def ablation_table(document: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def page(document: dict[str, Any], plots: list[str]) -> str:
-    """The whole page."""
+def terminal(document: dict[str, Any]) -> str:
+    """What the command prints."""
+    lines = aggregate_table(document)
+    return f"{lines}\n\n{verdict(document)}" if len(document["aggregate"]) > 1 else lines
+
+
+def opening(worlds: dict[str, Any] | None, games: dict[str, Any]) -> str:
+    """The first words of the page."""
+    return OPENING
+
+
+def sections(document: dict[str, Any], plots: set[str]) -> list[str]:
+    """The page's part on small worlds."""
     plan = document["plan"]
     minutes = f"{document['processor_seconds'] / 60:.0f}"
     pictures = {name: f"![{name.removesuffix('.svg')}](lab/{name})" for name in plots}
     parts = [
-        "# The estimator lab",
+        "## In small worlds",
         INTRODUCTION.format(command=document["command"], minutes=minutes, **plan),
-        "## The worlds",
+        "### The worlds",
         worlds_table(document),
         WORLDS_TEXT,
-        "## All estimators over all worlds",
+        "### All estimators over all worlds",
         aggregate_table(document),
         AGGREGATE_TEXT,
         pictures.get("gradient_cosine.svg", ""),
         pictures.get("mse.svg", ""),
     ]
     if any(row["estimator"] == OURS for row in document["aggregate"]):
-        parts += [f"## How far `{OURS}` is ahead", lead_table(document), LEAD_TEXT, verdict(document)]
+        parts += [f"### How far `{OURS}` is ahead", lead_table(document), LEAD_TEXT, verdict(document)]
     for measure, name in NAMES.items():
         if any(measure in record for record in document["records"]):
-            parts += [f"## {name.capitalize()} by world", world_table(document, measure)]
+            parts += [f"### {name.capitalize()} by world", world_table(document, measure)]
             picture = pictures.get(f"{measure}.svg") if measure.startswith("learning") else None
             parts += [picture] if picture else []
     if document["levels"]:
-        parts += ["## The levels on their own", level_table(document), LEVEL_TEXT]
+        parts += ["### The levels on their own", level_table(document), LEVEL_TEXT]
     if document["ablations"]:
         parts += [
-            "## Variations",
+            "### Variations",
             ABLATION_TEXT,
             ablation_table(document),
             pictures.get("variations.svg", ""),
         ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return parts
 
+
+OPENING = """What each estimator makes of the same rollouts, where the true advantage of every step is known: measured
+in real engines, by playing on from copies of every state, and computed exactly in small worlds. The derivation of
+`hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md). Every section names the command that made its numbers; the
+records beside this page (`lab/*.json`) have all of them."""
 
 INTRODUCTION = """Small worlds in which the true advantage of every step is known exactly, and what each estimator makes
 of the same rollouts. This page and its plots are written by

@@ -6,19 +6,16 @@ unit of repetition: it draws another world of the same kind, another policy and 
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.pool
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import resource_tracker
 from typing import Any
 
 from ..progress import Progress
 from .accuracy import measure
 from .entries import ENTRIES, LEARNERS, Entry, ablations
 from .learning import PolicyName, learn
+from .processes import work_through
 from .worlds import WORLDS, make_world
 
 ABLATION_WORLDS = ("maze", "history", "slips", "aliased", "nothing", "pairs", "long")
@@ -159,14 +156,9 @@ class StudyResults:
         return [r for (k, w, _, p), r in self.results.items() if (k, w, p) == (kind, world, policy)]
 
 
-def _workers(count: int) -> multiprocessing.pool.Pool:
-    """Processes that leave Ctrl-C to this one, which ends them; it reaches the whole group of a terminal."""
-    resource_tracker.ensure_running()  # on its start it lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return multiprocessing.get_context("spawn").Pool(count)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def worker() -> Callable[[StudyJob], tuple[tuple[str, str, int, str], dict[str, Any], float]]:
+    """What every process does with a job."""
+    return work
 
 
 def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
@@ -176,14 +168,7 @@ def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
     seconds = 0.0
     with Progress("lab", total=sum(job.size for job in todo)) as bar:
         sizes = {job.key: job.size for job in todo}
-        if processes <= 1:
-            for job in todo:
-                key, numbers, spent = work(job)
-                results[key], seconds = numbers, seconds + spent
-                bar.add(sizes[key])
-        else:
-            with _workers(processes) as pool:
-                for key, numbers, spent in pool.imap_unordered(work, todo):
-                    results[key], seconds = numbers, seconds + spent
-                    bar.add(sizes[key])
+        for key, numbers, spent in work_through(worker, todo, processes):
+            results[key], seconds = numbers, seconds + spent
+            bar.add(sizes[key])
     return StudyResults(plan, dict(sorted(results.items())), seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..runs.statistics import t95
 from .entries import OURS
+from .records import Document, rounded
 from .study import POLICY_NAMES, StudyResults
 from .worlds import WORLDS
 
@@ -18,7 +18,6 @@ MEASURES = ("mse", "bias", "variance", "correlation", "sign_agreement", "gradien
 LEVEL_MEASURES = ("share", "mse", "bias", "variance", "correlation", "sign_agreement")
 CURVE_POINTS = 20
 BETTER_LOW = {"mse", "bias", "variance"}
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,8 @@ def summarise(results: StudyResults) -> Document:
     """The whole document; `records` has one entry per world and estimator."""
     plan = results.plan
     document: Document = {
-        "schema_version": 1,
+        "schema_version": 2,
+        "kind": "worlds",
         "plan": {
             "first_seed": plan.first_seed,
             "seeds": plan.seeds,
@@ -81,31 +81,7 @@ def summarise(results: StudyResults) -> Document:
         "learning": curves(results),
         "ablations": ablations(results),
     }
-    # Tables and plots are the same whether they come from a run or from its file.
-    rounded: Document = _rounded(document)
-    return rounded
-
-
-def dump(document: Document) -> str:
-    """The document as JSON with one record a line."""
-    parts = []
-    for name, value in document.items():
-        if isinstance(value, list):
-            lines = ",\n".join(json.dumps(item) for item in value)
-            text = f"[\n{lines}\n]" if value else "[]"
-        else:
-            text = json.dumps(value)
-        parts.append(f"{json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _rounded(value: Any) -> Any:
-    """The same with four digits."""
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return dict(rounded(document))
 
 
 def world(results: StudyResults, name: str) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -94,6 +95,13 @@ class HouseEnv(ABC):
     def expert(self) -> HouseholdExpert:
         """A fresh expert; it knows the texts only, not this environment."""
         return HouseholdExpert()
+
+    def clone(self) -> HouseEnv:
+        """An independent copy in the middle of the same episode; houses and games are shared."""
+        other = copy.copy(self)
+        other.rules = copy.copy(self.rules)
+        other.simulation = None if self.simulation is None else self.simulation.clone()
+        return other
 
     def close(self) -> None:
         """Forget the episode."""
