@@ -254,13 +254,13 @@ def test_the_command_writes_record_picture_page_and_steps(
     from hgpo import StepBatch
 
     steps, out = tmp_path / "steps.jsonl", tmp_path / "docs"
-    chosen = "hgpo,hgpo_lambda,hgpo_lambda:lam=0.9:limit=end"
+    chosen = "hgpo,hgpo_lambda,hgpo_lambda:lam=0.9:time_limit=cut"
     words = ["--engine", "household", *SMALL, "--estimators", chosen, "--processes", "1"]
     assert lab(*words, "--out", str(out), "--steps", str(steps)) == 0
     printed = capsys.readouterr().out
     document = json.loads((out / "lab" / "household.json").read_text())
     assert [row["estimator"] for row in document["estimators"]] == chosen.split(",")
-    assert document["estimators"][2]["limit"] == "end"
+    assert document["estimators"][2]["settings"] == {"lam": 0.9, "time_limit": "cut"}
     page = (out / "lab.md").read_text()
     for row in document["estimators"]:
         assert f"| `{row['estimator']}` | {row['cosine']['mean']:.2f} [" in printed
@@ -275,16 +275,6 @@ def test_the_command_writes_record_picture_page_and_steps(
     again = tmp_path / "again"
     assert lab("--numbers", str(out / "lab" / "household.json"), "--out", str(again)) == 0
     assert (again / "lab.md").read_text() == page
-
-
-def test_a_limit_as_an_end_is_another_record_of_the_same_steps(tmp_path: Path) -> None:
-    file = tmp_path / "found.json"
-    chosen = "hgpo_lambda,hgpo_lambda:limit=end,gigpo,gigpo:limit=end"
-    words = ["--engine", "household", *SMALL, "--noise", "0.6", "--estimators", chosen]
-    assert lab(*words, "--processes", "1", "--json", str(file)) == 0
-    found = [row["cross"] for row in json.loads(file.read_text())["estimators"]]
-    assert found[0] != found[1]
-    assert found[2] == found[3]
 
 
 @pytest.mark.parametrize(

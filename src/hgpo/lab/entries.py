@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import UnknownName
 from ..estimators.table import ESTIMATORS
@@ -18,12 +18,8 @@ class Entry:
     label: str
     estimator: str
     settings: dict[str, Any] = field(default_factory=dict)
-    limit: Limit = "cut"
-    """What the batch says of a rollout that ran into an engine's step limit: that it was cut (the trainer records it
-    so), or that the task ended there."""
 
 
-Limit = Literal["cut", "end"]
 OURS = "hgpo_lambda"
 ENTRIES: dict[str, Entry] = {
     entry.label: entry
@@ -92,11 +88,11 @@ def with_engine() -> list[Entry]:
     lams = [Entry(f"{OURS} lam={lam:g}", OURS, {"lam": lam}) for lam in (0.0, 0.25, 0.75, 0.9, 1.0)]
     depths = [Entry(f"{OURS} depth={depth}", OURS, {"depth": depth}) for depth in (0, 1, 4)]
     depths += [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 4)]
-    ends = [
-        Entry(f"{OURS} limit=end", OURS, {}, "end"),
-        Entry(f"{OURS} lam=0 limit=end", OURS, {"lam": 0.0}, "end"),
+    cuts = [
+        Entry(f"{OURS} time_limit=cut", OURS, {"time_limit": "cut"}),
+        Entry(f"{OURS} lam=0 time_limit=cut", OURS, {"lam": 0.0, "time_limit": "cut"}),
     ]
-    return [*ENTRIES.values(), *lams, *depths, *ends]
+    return [*ENTRIES.values(), *lams, *depths, *cuts]
 
 
 def choose(names: Sequence[str] | None) -> list[Entry]:
@@ -112,10 +108,8 @@ def _entry(text: str) -> Entry:
     name, *pairs = text.split(":")
     if name not in ESTIMATORS:
         raise UnknownName("estimator", name, {*ENTRIES, *ESTIMATORS})
-    limit: Limit = "end" if "limit=end" in pairs else "cut"
-    pairs = [pair for pair in pairs if pair not in ("limit=end", "limit=cut")]
     settings = parse_all(pairs, settings_of(ESTIMATORS[name].settings), f"estimator {name!r}")
-    return Entry(text, name, settings, limit)
+    return Entry(text, name, settings)
 
 
 def _text(value: object) -> str:

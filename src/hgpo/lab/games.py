@@ -200,10 +200,7 @@ def settings_for(entry: Entry, config: Config) -> dict[str, Any]:
 
 def advantages(played: PlayedGames, entry: Entry, config: Config) -> FloatArray:
     """What an entry makes of the games. Float [steps]."""
-    batch = played.batch
-    if entry.limit == "end":
-        batch = batch.with_columns(done=batch.flag("done") | batch.flag("truncated"))
-    found = estimate(batch, entry.estimator, **settings_for(entry, config))
+    found = estimate(played.batch, entry.estimator, **settings_for(entry, config))
     return np.asarray(found.advantages, dtype=np.float64)
 
 
@@ -255,7 +252,6 @@ def summarise(plan: GamesPlan, played: PlayedGames) -> dict[str, Any]:
                 "estimator": entry.label,
                 "name": entry.estimator,
                 "settings": entry.settings,
-                "limit": entry.limit,
                 **found,
                 "cross": one.cross.tolist(),
                 "own": one.own.tolist(),
