@@ -13,12 +13,25 @@ from typing import Any
 
 from ..progress import Progress
 from .accuracy import measure
-from .entries import ENTRIES, LEARNERS, Entry, ablations
+from .entries import ENTRIES, LEARNERS, LEVELLED, Entry, ablations, lambdas
 from .learning import PolicyName, learn
 from .processes import work_through
 from .worlds import WORLDS, make_world
 
-ABLATION_WORLDS = ("maze", "history", "slips", "aliased", "nothing", "pairs", "long")
+ABLATION_WORLDS = (
+    "maze",
+    "history",
+    "slips",
+    "aliased",
+    "nothing",
+    "pairs",
+    "long",
+    "memoryless",
+    "deeper",
+    "actions",
+    "first",
+    "rare",
+)
 QUICK_LEARNING = ("maze", "slips", "aliased")
 POLICY_NAMES: tuple[PolicyName, ...] = ("table", "network")
 
@@ -29,6 +42,8 @@ class StudyPlan:
 
     worlds: tuple[str, ...]
     entries: tuple[Entry, ...]
+    lambdas: tuple[Entry, ...]
+    """Measured on the same batches, for the table by number of groups."""
     learners: tuple[Entry, ...]
     ablated: tuple[Entry, ...]
     ablation_worlds: tuple[str, ...]
@@ -53,11 +68,12 @@ def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, see
     return StudyPlan(
         worlds=names,
         entries=chosen,
+        lambdas=() if entries else tuple(lambdas()),
         learners=learners,
         ablated=() if entries else tuple(ablations()),
         ablation_worlds=tuple(name for name in ABLATION_WORLDS if name in names),
         seeds=seeds or 40,
-        batches=40,
+        batches=64,
         learning_worlds=names,
         learning_seeds=seeds or 30,
         updates=80,
@@ -71,6 +87,7 @@ def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, se
     return StudyPlan(
         worlds=full.worlds,
         entries=full.entries,
+        lambdas=full.lambdas,
         learners=full.learners,
         ablated=(),
         ablation_worlds=(),
@@ -115,12 +132,12 @@ def jobs(plan: StudyPlan) -> list[StudyJob]:
         if plan.learners
     ]
     listed += [
-        StudyJob("measure", world, seed, plan.entries, plan.batches)
+        StudyJob("measure", world, seed, plan.entries + plan.lambdas, plan.batches)
         for seed in range(plan.first_seed, plan.first_seed + plan.seeds)
         for world in plan.worlds
     ]
     listed += [
-        StudyJob("ablate", world, seed, plan.ablated, plan.batches // 2)
+        StudyJob("ablate", world, seed, plan.ablated, plan.batches // 4)
         for seed in range(plan.first_seed, plan.first_seed + plan.ablation_seeds)
         for world in plan.ablation_worlds
         if plan.ablated
@@ -137,7 +154,8 @@ def work(job: StudyJob) -> tuple[tuple[str, str, int, str], dict[str, Any], floa
         for entry in job.entries:
             numbers[entry.label] = learn(world, entry, job.policy, job.amount).curve.tolist()
     else:
-        measured = measure(world, list(job.entries), job.amount)
+        levelled = LEVELLED if job.kind == "measure" else ()
+        measured = measure(world, list(job.entries), job.amount, levelled)
         numbers = asdict(measured)
         numbers["error_correlations"] = {k: v.tolist() for k, v in measured.error_correlations.items()}
     return job.key, numbers, time.process_time() - start
