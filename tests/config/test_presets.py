@@ -18,7 +18,7 @@ RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read
 NEW = {
     "rollout": {"engine": "hf"},
     "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
-    "agent": {"memory": "window"},
+    "agent": {"memory": "window", "show_status": False},
 }
 """Settings that did not exist when the presets were recorded."""
 

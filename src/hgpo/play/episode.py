@@ -156,7 +156,8 @@ async def run_episode(
     success, score = False, 0.0
     try:
         for number in range(limits.max_steps):
-            situation = Situation(sentence, observation, recalled(memory), number, admissible)
+            status = str(info.get("status") or "")
+            situation = Situation(sentence, observation, recalled(memory), number, admissible, status)
             prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)

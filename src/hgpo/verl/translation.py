@@ -133,6 +133,7 @@ FATES: dict[str, Fate] = {
     "agent.prompt": _LOOP,
     "agent.reasoning": _LOOP,
     "agent.show_admissible": _LOOP,
+    "agent.show_status": _LOOP,
     "agent.history_length": _LOOP,
     "agent.memory": _LOOP,
     "agent.max_steps": _LOOP,
