@@ -15,7 +15,7 @@ from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import build
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
-NEW = {"rollout": {"engine": "hf"}, "update": {"loss": "ppo"}}
+NEW = {"rollout": {"engine": "hf"}, "update": {"loss": "ppo"}, "agent": {"memory": "window"}}
 """Settings that did not exist when the presets were recorded."""
 
 

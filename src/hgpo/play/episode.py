@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..envs import answers
+from ..envs.actions import Outcome, action_form, parse
 from ..envs.contract import Observation, TextEnv, Transition
 from ..envs.prompt import Situation
 from ..errors import BadSetting, EnvironmentFailed
 from ..seeds import derive
-from .actions import Outcome, parse
-from .memory import Memory
+from .memory import Memory, recalled
 from .policy import Policy, Reply, Request
 from .prompts import PromptStyle, shrink
 
@@ -148,6 +148,7 @@ async def run_episode(
     def act(action: str) -> Transition:
         return answers.transition(env.step(action))
 
+    form = await _guard(call, lambda: action_form(env), env_name, task)
     first: Observation = await _guard(call, begin, env_name, task)
     observation, admissible, info = first.text, tuple(first.admissible), first.info
     sentence, kind = str(info.get("goal") or ""), task_kind(task, info)
@@ -155,12 +156,15 @@ async def run_episode(
     success, score = False, 0.0
     try:
         for number in range(limits.max_steps):
-            situation = Situation(sentence, observation, tuple(memory.recall()), number, admissible)
+            situation = Situation(sentence, observation, recalled(memory), number, admissible)
             prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)
             )
-            parsed = parse(reply.text, admissible, tags=style.tags, reasoning=style.reasoning)
+            tags, reasoning = style.asks(prompt)
+            parsed = parse(
+                reply.text, admissible, tags=tags, reasoning=reasoning, form=form, chinese=style.chinese
+            )
             action = parsed.action
             after: Transition = await _guard(call, functools.partial(act, action), env_name, task)
             last = number + 1 == limits.max_steps

@@ -92,7 +92,7 @@ class ScriptedPolicy:
                 if action != intended and hasattr(actor, "slipped"):
                     actor.slipped(action)
             before.update(request.admissible)
-        return Reply(self.style.reply(action))
+        return Reply(self.style.reply(action, request.prompt))
 
     def finish(self, episode: str) -> None:
         """Forget the episode's actor."""

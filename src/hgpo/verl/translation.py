@@ -121,6 +121,7 @@ FATES: dict[str, Fate] = {
     "agent.reasoning": _LOOP,
     "agent.show_admissible": _LOOP,
     "agent.history_length": _LOOP,
+    "agent.memory": _LOOP,
     "agent.max_steps": _LOOP,
     "agent.max_prompt_tokens": Translated(_lengths),
     "agent.max_response_tokens": Translated(_lengths),

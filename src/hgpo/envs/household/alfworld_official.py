@@ -51,6 +51,9 @@ class OfficialGames(SupervisedEnv):
     world_version: int = AlfworldEnv.world_version
     """The native engine's: both give the same answers."""
 
+    action_form: str = "lower"
+    """The game knows lower-case commands of one line."""
+
     def expert(self) -> HouseholdExpert:
         """A fresh expert."""
         return HouseholdExpert()
@@ -64,6 +67,9 @@ def _need_packages() -> None:
 
 class OfficialEnv:
     """Official games in the official engine, in this process."""
+
+    action_form: str = "lower"
+    """The game knows lower-case commands of one line."""
 
     def __init__(
         self,

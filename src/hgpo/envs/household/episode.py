@@ -53,6 +53,9 @@ class EpisodeRules:
 class HouseEnv(ABC):
     """A `TextEnv` over houses in the native engine; a subclass says which houses there are."""
 
+    action_form = "lower"
+    """The game knows lower-case commands of one line."""
+
     def __init__(self, *, max_steps: int = 50, win_reward: float = 10.0) -> None:
         self.rules = EpisodeRules(max_steps, win_reward)
         self.simulation: Simulation | None = None
