@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..envs import answers
+from ..envs.actions import Outcome, action_form, parse
 from ..envs.contract import Observation, TextEnv, Transition
 from ..envs.prompt import Situation
 from ..errors import BadSetting, EnvironmentFailed
 from ..seeds import derive
-from .actions import Outcome, parse
-from .memory import Memory
+from .memory import Memory, recalled
 from .policy import Policy, Reply, Request
 from .prompts import PromptStyle, shrink
 
@@ -224,18 +224,23 @@ async def play_on(
     def act(action: str) -> Transition:
         return answers.transition(env.step(action))
 
+    form = await _guard(call, lambda: action_form(env), env_name, task)
     steps: list[Step] = []
     success, score = False, 0.0
     try:
         for number in range(moment.number, limits.max_steps):
             if watch is not None:
                 watch(Moment(env, memory, number, observation, admissible, info, sentence, kind))
-            situation = Situation(sentence, observation, tuple(memory.recall()), number, admissible)
+            status = str(info.get("status") or "")
+            situation = Situation(sentence, observation, recalled(memory), number, admissible, status)
             prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)
             )
-            parsed = parse(reply.text, admissible, tags=style.tags, reasoning=style.reasoning)
+            tags, reasoning = style.asks(prompt)
+            parsed = parse(
+                reply.text, admissible, tags=tags, reasoning=reasoning, form=form, chinese=style.chinese
+            )
             action = parsed.action
             after: Transition = await _guard(call, functools.partial(act, action), env_name, task)
             last = number + 1 == limits.max_steps

@@ -93,7 +93,7 @@ class ScriptedPolicy:
                 if action != intended and hasattr(actor, "slipped"):
                     actor.slipped(action)
             before.update(request.admissible)
-        return Reply(self.style.reply(action))
+        return Reply(self.style.reply(action, request.prompt))
 
     def fork(self, episode: str, other: str) -> None:
         """Let `other` play on from where `episode` is, with an actor of its own that knows the same."""

@@ -110,6 +110,9 @@ class WebShop:
     world_version: int = 1
     """Raised when the same actions in the same task get other answers; part of every panel's digest."""
 
+    action_form = "lower"
+    """The shop knows lower-case commands of one line."""
+
     def __init__(
         self,
         catalogue: Catalogue,
