@@ -24,7 +24,8 @@ OURS = "hgpo_lambda"
 ENTRIES: dict[str, Entry] = {
     entry.label: entry
     for entry in (
-        Entry("grpo", "grpo"),
+        Entry("grpo", "grpo", {"normalise_over": "trajectories"}),
+        Entry("grpo_rows", "grpo", {"normalise_over": "steps"}),
         Entry("dr_grpo", "dr_grpo"),
         Entry("rloo", "rloo"),
         Entry("reinforce_plus_plus", "reinforce_plus_plus"),

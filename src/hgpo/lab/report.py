@@ -275,7 +275,9 @@ goal and nothing before, the discount is 0.95, and the policy sees the present o
 logits are random for each such context. The truth is computed by dynamic programming over world state, memory and time;
 the horizon ends the task except in `cut`. *Shared* is the share of steps whose observation another rollout of the group
 saw too; "success" is the chance to reach the goal before training. Every estimator has its published settings; `_mean`
-are those without deviations. Estimators with levels look two steps back, whatever the policy remembers."""
+are those without deviations. `grpo` compares trajectories, as first published; `grpo_rows` compares step rows, in which
+a long rollout counts more, as the recipe for agents does. Estimators with levels look two steps back, whatever the
+policy remembers."""
 
 AGGREGATE_TEXT = """*Squared error* is relative to the true advantages' own square, after the best constant factor: 1
 is as good as silence. It charges an estimator for a baseline that is not the state's value, which costs no gradient
