@@ -42,7 +42,7 @@ ENGINE_ONLY = (
     "name",
     "steps",
 )
-NOISE = 0.75
+NOISE = 0.7
 """Of the expert: it solves four generated houses in ten."""
 
 
