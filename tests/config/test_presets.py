@@ -17,15 +17,15 @@ from hgpo.settings import build
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
 NEW = {
     "rollout": {"engine": "hf"},
-    "update": {"loss": "ppo"},
-    "agent": {"memory": "window"},
+"update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
+    "agent": {"memory": "window", "show_status": False},
     "warm": {"source": "expert", "updates": 0},
 }
 """Settings that did not exist when the presets were recorded."""
 
 
 def test_the_presets_are_those_recorded() -> None:
-    assert preset_names() == sorted(RECORDED)
+    assert preset_names() == sorted([*RECORDED, "own"])
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))

@@ -68,6 +68,11 @@ class AgentConfig(Settings):
     )
     reasoning: bool = setting(True, "Ask for thoughts inside <think></think> before the action.")
     show_admissible: bool = setting(True, "List the admissible commands in the prompt.")
+    show_status: bool = setting(
+        False,
+        "Say in the prompt what the agent knows of itself and would forget after K steps: what it carries, in the "
+        "household worlds, and how many steps it took.",
+    )
     history_length: int = setting(
         2, "K: how many past (observation, action) pairs the prompt shows.", low=0, high=1000
     )
@@ -190,6 +195,12 @@ class UpdateConfig(Settings):
 
     lr: float = setting(1e-6, "Learning rate of AdamW.", low=0, high=1)
     warmup: int = setting(0, "Updates over which the learning rate rises from 0.", low=0)
+    schedule: Literal["constant", "linear", "cosine"] = setting(
+        "constant", "How the learning rate falls over the iterations of the run."
+    )
+    lr_end: float = setting(
+        0.0, "Share of `lr` that a falling schedule approaches at the end of the run.", low=0, high=1
+    )
     weight_decay: float = setting(0.0, "AdamW's weight decay.", low=0)
     betas: tuple[float, float] = setting((0.9, 0.999), "AdamW's momentum factors.", low=0, below=1)
     epochs: int = setting(1, "Passes over each iteration's steps.", low=1)

@@ -38,6 +38,7 @@ def open_stage(config: Config) -> Stage:
             agent.prompt,
             reasoning=agent.reasoning,
             show_admissible=agent.show_admissible,
+            show_status=agent.show_status,
             write=_prompt(source, env.name) if agent.prompt == OWN else None,
         ),
         limits=Limits(agent.max_steps, agent.max_prompt_tokens),
