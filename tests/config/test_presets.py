@@ -17,7 +17,7 @@ from hgpo.settings import build
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
 NEW = {
     "rollout": {"engine": "hf"},
-"update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
+    "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
     "agent": {"memory": "window", "show_status": False},
     "warm": {"source": "expert", "updates": 0},
 }

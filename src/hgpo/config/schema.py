@@ -130,8 +130,8 @@ class WarmConfig(Settings):
     source: str = setting(
         "expert",
         "Where they come from: `expert` (the environment's own), `random` (random admissible play that succeeded), "
-        "`format` (all random play: the form of a reply and nothing else), `auto` (the first of these that there is), "
-        "or the path of a file of steps.",
+        "`format` (all random play: the form of a reply and nothing else), `auto` (the expert where there is one, else "
+        "random play: all of it, or where it rarely succeeds the successes), or the path of a file of steps.",
     )
     epochs: int = setting(3, "Passes over them.", low=1)
     updates: int = setting(

@@ -24,6 +24,8 @@ from ..steps.batch import StepBatch
 
 FEW = 20
 """Fewer successful episodes than this are no demonstrations: a model would learn them by heart."""
+RARE = 0.05
+"""Reinforcement learning can begin where random play succeeds more often than this; below, its successes are cloned."""
 ROUND, ENOUGH = 100, 5000
 """Random play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
 
@@ -133,7 +135,8 @@ def _of_chance(
         numbers = range(start, min(config.warm.episodes, start + ROUND))
         episodes += _play(stage, config, policy, "random play", numbers, on_episode)
         solved = [episode for episode in episodes if episode.success]
-        if sum(len(one.steps) for one in (episodes if source == "format" else solved)) >= ENOUGH:
+        often = source == "auto" and len(solved) >= RARE * len(episodes) and len(episodes) >= 2 * ROUND
+        if sum(len(one.steps) for one in (episodes if source == "format" or often else solved)) >= ENOUGH:
             break
     share = len(solved) / len(episodes)
     if source == "random" and not solved:
@@ -141,7 +144,7 @@ def _of_chance(
             f"Random play solved none of {len(episodes)} tasks of {config.env.name}; nothing can be cloned. Raise "
             "warm.episodes, or begin with the form of a reply alone: warm.source=format."
         )
-    only = source == "random" or (source == "auto" and len(solved) >= FEW)
+    only = source == "random" or (source == "auto" and share < RARE and len(solved) >= FEW)
     kind = "random, the solved ones" if only else "random, for the form of a reply"
     return Demonstrations(record(solved if only else episodes), len(episodes), share, kind)
 

@@ -6,6 +6,7 @@ make("scienceworld", tasks=["find-plant"], simplifications="easy")
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ class ScienceWorld:
         task_names: the tasks by their official names (`boil`, `find-plant`, ...); all 30 when left out.
         simplifications: as ScienceWorld writes them: `easy`, or for example `teleportAction,openDoors`.
         num_variations: so many variations of each task and split are listed; 0 lists all.
+        list_commands: list the commands that work now: hundreds, at ten times the time of a step, and by names that the
+            world draws anew each time, so an episode is not repeated word for word.
         max_steps: steps after which an episode is truncated.
     """
 
@@ -37,13 +40,16 @@ class ScienceWorld:
         *,
         simplifications: str = "easy",
         num_variations: int = 0,
+        list_commands: bool = False,
         max_steps: int = 100,
     ) -> None:
         package("scienceworld", "scienceworld")
         need_java("scienceworld")
         self.names = tuple(task_names) if task_names is not None else None
         self.simplifications, self.count, self.max_steps = simplifications, num_variations, max_steps
+        self.list_commands = list_commands
         self.steps: int | None = None
+        self.score = 0
         self.loaded = ("", -1, False)
 
     @functools.cached_property
@@ -79,7 +85,7 @@ class ScienceWorld:
             for number in self._variations(name, split)[: self.count or None]
         ]
 
-    def _begin(self, task: str, *, gold: bool = False) -> tuple[str, dict[str, Any]]:
+    def _begin(self, task: str, *, gold: bool = False) -> None:
         split, name, number = (*task.split("/"), "", "")[:3]
         known = self.names or tuple(self.engine.get_task_names())
         if split not in SPLITS or name not in known or not (number.isascii() and number.isdigit()):
@@ -87,33 +93,40 @@ class ScienceWorld:
         if int(number) not in self._variations(name, split):
             raise UnknownTask(task, "scienceworld", SPLITS, f"train/{known[0]}/0")
         self._load(name, int(number), gold=gold)
-        text, info = self.engine.reset()
-        return text, info
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start a variation; the task decides it alone."""
-        text, info = self._begin(task)
-        self.steps = 0
-        goal = info["taskDesc"].removeprefix("Task Description:").strip()
-        return Observation(
-            text.strip(), sorted(info["valid"]), {"task": task, "goal": goal, "task_type": info["taskName"]}
-        )
+        self._begin(task)
+        self.steps, self.score = 0, 0
+        # The engine's own reset and step look for all commands that work, whether they are wanted or not.
+        self.engine.server.reset()
+        text = self.engine.server.step("look around")
+        goal = self.engine.get_task_description().removeprefix("Task Description:").strip()
+        said = {"task": task, "goal": goal, "task_type": task.split("/")[1]}
+        return Observation(ordered(text), self._commands(), said)
+
+    def _commands(self) -> list[str]:
+        if not self.list_commands:
+            return []
+        return sorted(self.engine.get_valid_action_object_combinations())
 
     def step(self, action: str) -> Transition:
         """Do one command."""
         if self.steps is None:
             raise ResetNeeded(type(self).__name__)
         self.steps += 1
-        text, reward, done, info = self.engine.step(" ".join(action.split()) or "look around")
-        score = float(info["score"])
+        text = self.engine.server.step(" ".join(action.split()) or "look around")
+        before, self.score = self.score, round(100 * self.engine.server.getScore())
+        # A score below zero is the world's way to say that the task can no longer be done.
+        done = bool(self.engine.server.getCompleted()) or self.score < 0
         return Transition(
-            text.strip(),
-            reward=float(reward) / 100,
-            terminated=bool(done),
+            ordered(text),
+            reward=(self.score - before) / 100,
+            terminated=done,
             truncated=self.steps >= self.max_steps and not done,
-            admissible=sorted(info["valid"]),
-            success=score >= 100,
-            score=min(1.0, max(0.0, score / 100)),
+            admissible=self._commands(),
+            success=self.score >= 100,
+            score=min(1.0, max(0.0, self.score / 100)),
         )
 
     def expert(self) -> GoldActor:
@@ -130,3 +143,16 @@ class ScienceWorld:
         if "engine" in self.__dict__:
             self.engine.close()
             del self.__dict__["engine"]
+
+
+def ordered(text: str) -> str:
+    """A text with the things of each list in order of the alphabet: the world lists them in any order, each time anew.
+
+    >>> ordered("You see:\\n\\ta pot\\n\\ta cup\\nA door.").splitlines()
+    ['You see:', '\\ta cup', '\\ta pot', 'A door.']
+    """
+    lines: list[str] = []
+    for indented, group in itertools.groupby(text.strip().splitlines(), lambda line: line.startswith("\t")):
+        block = list(group)
+        lines += sorted(block) if indented else block
+    return "\n".join(lines)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -147,6 +148,7 @@ class TextWorld:
 
 def _told(feedback: str) -> str:
     """What the game says, without its banner, status line and prompt."""
-    lines = [line.rstrip() for line in feedback.split("\n>")[0].splitlines()]
-    words = [line for line in lines if line and not set(line) <= set(" $\\\\/_|.-'`,")]
-    return "\n".join(words).strip()
+    said = feedback.split("\n>")[0]
+    # The banner is drawn with dollars; the objective comes after it.
+    said = said[said.rfind("$$") + 2 :] if "$$" in said else said
+    return "\n".join(line.rstrip() for line in said.splitlines() if re.search(r"\w", line)).strip()
