@@ -21,9 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ...models.packed import supported
 from ...seeds import generator
 from .sampling import Sampled, pick
-from .weights import Layer, Weights, supported
+from .weights import Layer, Weights
 
 __all__ = ["Decoder", "bucket", "supported"]
 
