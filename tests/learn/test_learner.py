@@ -25,13 +25,13 @@ from .tokens import Row, batch_of
 CPU = torch.device("cpu")
 
 
-def rows(count: int = 24) -> StepBatch:
+def rows(count: int = 24, again: int = 0) -> StepBatch:
     random = np.random.default_rng(1)
     made = []
     for _ in range(count):
         prompt, reply = (random.integers(1, 20, random.integers(2, 9)).tolist() for _ in range(2))
         made.append(Row(prompt, reply, [-3.0] * len(reply), float(random.normal())))
-    return batch_of(made)
+    return batch_of([*made, *made[:again]])
 
 
 def learner(update: UpdateConfig, **model: object) -> Learner:
@@ -224,8 +224,7 @@ def test_packed_rows_update_as_padded_ones(monkeypatch: pytest.MonkeyPatch, dtyp
     settings = UpdateConfig(
         kl_coef=0.1, entropy_coef=0.01, lr=1e-2, updates=2, micro_tokens=60, old_logprobs="recomputed"
     )
-    alike = rows(40)
-    alike = StepBatch.concatenate([alike, alike.take(np.arange(12))])
+    alike = rows(40, again=12)
     found = []
     for packs in (False, True):
         monkeypatch.setattr("hgpo.learn.learner.can_pack", lambda *_, packs=packs: packs)

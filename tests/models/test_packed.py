@@ -1,4 +1,4 @@
-"""Packed passes through our own code against padded ones through transformers': the same numbers, the same gradients."""
+"""Packed passes through our own code against padded ones through transformers': the same numbers and gradients."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ def adapted(model: Any) -> Any:
     return peft.get_peft_model(model, config)
 
 
-def scores(model: PackedModel, batch: StepBatch, temperature: float, **options: Any) -> Any:
-    packed = packed_tensors(batch, inputs(batch), np.arange(len(batch)), 0, "cpu")
+def scores(
+    model: PackedModel, batch: StepBatch, temperature: float, device: str = "cpu", **options: Any
+) -> Any:
+    packed = packed_tensors(batch, inputs(batch), np.arange(len(batch)), 0, device)
     ids = packed.response_ids.flatten()[packed.cells]
     found = model.scores(packed.layout, packed.sources, ids, temperature, **options)
     return tuple(spread(one, packed) for one in found)

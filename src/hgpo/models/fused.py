@@ -115,3 +115,62 @@ def gather_sum(
         return out
     wide = torch.zeros((len(owners), *given.shape[1:]), dtype=torch.float32, device=given.device)
     return wide.index_add_(0, keys, given.float()).to(given.dtype)
+
+
+def store(
+    mixed: torch.Tensor,
+    cache: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    slots: torch.Tensor,
+    lengths: torch.Tensor,
+    heads: int,
+) -> torch.Tensor:
+    """One more token of every row: its queries, turned; its keys (turned) and values go into the cache.
+
+    Args:
+        mixed: [rows, heads + key heads + value heads, head size], contiguous.
+        cache: [slots, width, key heads + value heads, head size].
+        cos: [positions, head size / 2]; so is sin.
+        sin: see cos.
+        slots: [rows] the slot of each row.
+        lengths: [slots] tokens that each slot holds so far.
+        heads: how many heads ask.
+    """
+    fast = kernels(mixed)
+    if fast is not None:
+        q: torch.Tensor = fast.store(mixed, cache, cos, sin, slots, lengths, heads)
+        return q
+    places, keys = lengths[slots], cache.shape[2] // 2
+    turned = turn(mixed[:, : heads + keys], cos, sin, places, 1.0)
+    cache[slots, places, :keys] = turned[:, heads:]
+    cache[slots, places, keys:] = mixed[:, heads + keys :]
+    return turned[:, :heads]
+
+
+def decode(q: torch.Tensor, cache: torch.Tensor, slots: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """What the queries [rows, heads, head size] see of the `lengths[slot] + 1` tokens that their slots hold."""
+    fast = kernels(q)
+    if fast is not None:
+        out: torch.Tensor = fast.decode(q, cache, slots, lengths)
+        return out
+    rows, heads, size = q.shape
+    keys = cache.shape[2] // 2
+    held = cache[slots].transpose(1, 2)
+    hidden = torch.arange(cache.shape[1], device=q.device)[None] > lengths[slots][:, None]
+    bias = torch.zeros(hidden.shape, dtype=q.dtype, device=q.device).masked_fill_(hidden, float("-inf"))
+    # The queries that share a key head stand side by side like positions, so no key is repeated.
+    asked = q.view(rows, keys, heads // keys, size)
+    bias = bias[:, None, None].expand(rows, keys, heads // keys, -1)
+    seen = F.scaled_dot_product_attention(asked, held[:, :keys], held[:, keys:], attn_mask=bias)
+    return seen.reshape(rows, heads, size)
+
+
+def gated(both: torch.Tensor) -> torch.Tensor:
+    """silu(gate) * up of [tokens, gate and up side by side], without gradients."""
+    fast = kernels(both)
+    if fast is not None:
+        out: torch.Tensor = fast.gated(both)
+        return out
+    gate, up = both.chunk(2, dim=-1)
+    return F.silu(gate).mul_(up)
