@@ -48,7 +48,8 @@ def test_auto_takes_the_expert_where_there_is_one_and_chance_elsewhere() -> None
     assert expert.kind == "expert"
     assert expert.success == 1
     chance, _ = found(DESK, "warm.source=auto")
-    assert "form of a reply" in chance.kind, "random play succeeds often enough to learn from"
+    assert "the solved ones more often" in chance.kind
+    assert 0.4 < chance.steps.flag("success").mean() < 0.6
 
 
 def test_where_no_command_is_listed_the_text_suggests_them() -> None:

@@ -131,7 +131,7 @@ class WarmConfig(Settings):
         "expert",
         "Where they come from: `expert` (the environment's own), `random` (random admissible play that succeeded), "
         "`format` (all random play: the form of a reply and nothing else), `auto` (the expert where there is one, else "
-        "random play: all of it, or where it rarely succeeds the successes), or the path of a file of steps.",
+        "all random play with its successes repeated), or the path of a file of steps.",
     )
     epochs: int = setting(3, "Passes over them.", low=1)
     updates: int = setting(

@@ -24,8 +24,8 @@ from ..steps.batch import StepBatch
 
 FEW = 20
 """Fewer successful episodes than this are no demonstrations: a model would learn them by heart."""
-RARE = 0.05
-"""Reinforcement learning can begin where random play succeeds more often than this; below, its successes are cloned."""
+OFTEN = 10
+"""Where all random play is cloned, its successes stand in it as often as the rest, but none more often than this."""
 ROUND, ENOUGH = 100, 5000
 """Random play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
 
@@ -127,7 +127,8 @@ def _of_expert(
 def _of_chance(
     stage: Stage, config: Config, source: str, on_episode: Callable[[Any], None] | None
 ) -> Demonstrations:
-    """Random play: the episodes that succeeded, or all of them, which teach the form of a reply and nothing else."""
+    """Random play: the episodes that succeeded (`random`), all of them, which teach the form of a reply and nothing else
+    (`format`), or all with those that succeeded repeated (`auto`)."""
     policy = ExploringPolicy(stage.style)
     episodes: list[Episode] = []
     solved: list[Episode] = []
@@ -135,8 +136,7 @@ def _of_chance(
         numbers = range(start, min(config.warm.episodes, start + ROUND))
         episodes += _play(stage, config, policy, "random play", numbers, on_episode)
         solved = [episode for episode in episodes if episode.success]
-        often = source == "auto" and len(solved) >= RARE * len(episodes) and len(episodes) >= 2 * ROUND
-        if sum(len(one.steps) for one in (episodes if source == "format" or often else solved)) >= ENOUGH:
+        if sum(len(one.steps) for one in (solved if source == "random" else episodes)) >= ENOUGH:
             break
     share = len(solved) / len(episodes)
     if source == "random" and not solved:
@@ -144,9 +144,18 @@ def _of_chance(
             f"Random play solved none of {len(episodes)} tasks of {config.env.name}; nothing can be cloned. Raise "
             "warm.episodes, or begin with the form of a reply alone: warm.source=format."
         )
-    only = source == "random" or (source == "auto" and share < RARE and len(solved) >= FEW)
-    kind = "random, the solved ones" if only else "random, for the form of a reply"
-    return Demonstrations(record(solved if only else episodes), len(episodes), share, kind)
+    if source == "random":
+        return Demonstrations(record(solved), len(episodes), share, "random, the solved ones")
+    if source == "format" or len(solved) < FEW:
+        return Demonstrations(record(episodes), len(episodes), share, "random, for the form of a reply")
+    # A clumsy teacher: it shows what success looks like, and most of what can be done; the rest is left to learning.
+    batch = record(episodes)
+    good = np.flatnonzero(batch.flag("success"))
+    rest = len(batch) - len(good)
+    rows = np.concatenate(
+        [np.arange(len(batch)), *[good] * min(OFTEN - 1, max(0, round(rest / len(good)) - 1))]
+    )
+    return Demonstrations(batch.take(rows), len(episodes), share, "random, the solved ones more often")
 
 
 def _of_file(stage: Stage, config: Config, path: Path) -> Demonstrations:
