@@ -144,17 +144,9 @@ def test_the_trained_model_can_be_evaluated_and_its_steps_read(
         )
         for words in (
             [
-                "eval",
-                str(folder / "model"),
-                "--preset",
-                "quickstart",
-                "--tasks",
-                "2",
-                "--seeds",
-                "1",
-                "--json",
-            ]
-            + ["--logs", str(folder / "logs")],
+                *("eval", str(folder / "model"), "--preset", "quickstart", "--tasks", "2"),
+                *("--seeds", "1", "--json", "--logs", str(folder / "logs")),
+            ],
             ["advantages", str(folder / "steps-0001.jsonl.gz"), "-o", str(folder / "again.parquet")],
         )
     ]
@@ -225,6 +217,7 @@ def test_weights_of_another_model_are_refused(config: Config, start: Path) -> No
 def test_the_recipe_for_the_synchronous_trainer(config: Config, start: Path, tmp_path: Path) -> None:
     import torch
     from datasets import Dataset
+
     from trl import GRPOConfig
 
     model, tokenizer, batch = played(config, start)

@@ -21,8 +21,8 @@ import pytest
 from hgpo import StepBatch, estimate
 from hgpo.config import estimator_settings, load, preset_names
 from hgpo.errors import BadSetting, EnvironmentFailed
-from hgpo.play import Job
 from hgpo.hooks import Hook, check
+from hgpo.play import Job
 from hgpo.verl.hooks import CPU_HOOKS, HOOKS
 from hgpo.verl.overrides import Cluster, overrides
 from hgpo.verl.settings import read

@@ -1,8 +1,9 @@
 """vLLM's OpenAI-compatible server as an engine that keeps tokens: ids in, the sampled ids and their logs out.
 
 The prompt goes as token ids to `/v1/completions`, and the ids that were sampled come back with the log-probability of
-each, so nothing is ever tokenised twice: what is trained on is what was sampled. At a temperature other than 1 the server
-must be started with `--logprobs-mode processed_logprobs`; otherwise it reports the logs from before the temperature.
+each, so nothing is ever tokenised twice: what is trained on is what was sampled. At a temperature other than 1 the
+server must be started with `--logprobs-mode processed_logprobs`; otherwise it reports the logs from before the
+temperature.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class CompletionsEngine(EndpointEngine):
             ValueError: the server gave none, or not one for each token.
         """
         choice, tokens = read_choice(answer)
-        ids, logs = choice.get("token_ids"), choice.get("logprobs")
-        logs = logs.get("token_logprobs") if isinstance(logs, dict) else None
+        ids: Any = choice.get("token_ids")
+        logprobs = choice.get("logprobs")
+        logs: Any = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
         if not _all(ids, int):
             raise ValueError(
                 "the answer has no choices[0].token_ids: it takes a vLLM server (0.10.2 or newer) to return them"

@@ -33,8 +33,9 @@ def samples(batch: StepBatch, version: int, groups: dict[str, int]) -> Iterator[
         prompt, reply, logs = (one[place] for one in lists)
         if len(logs) != len(reply):
             raise BadSteps(
-                f"Step {row['step']} of {row['trajectory']!r} has {len(reply)} tokens and {len(logs)} log-probabilities; "
-                "TRL needs one for each. Use a policy that returns them (hgpo.policies.completions, or the hf engine)."
+                f"Step {row['step']} of {row['trajectory']!r} has {len(reply)} tokens and {len(logs)} "
+                "log-probabilities; TRL needs one for each. Use a policy that returns them (the engine `completions`, "
+                "or `hgpo.trl.local.LocalPlayer`)."
             )
         before = np.zeros(len(prompt))
         yield RolloutSample(

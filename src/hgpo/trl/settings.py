@@ -19,8 +19,8 @@ LACKING = {
 def trainer_settings(config: Config, *, processes: int = 1) -> dict[str, Any]:
     """Arguments of TRL's `AsyncGRPOConfig` that mean what `config` says.
 
-    One optimiser step takes `update.minibatch_rows` steps, in as many equal passes as `update.micro_tokens` asks for when
-    all prompts and replies are as long as they may be; the last pass is filled up to the others.
+    One optimiser step takes `update.minibatch_rows` steps, in as many equal passes as `update.micro_tokens` asks for
+    when all prompts and replies are as long as they may be; the last pass is filled up to the others.
 
     Args:
         config: the settings of a run.

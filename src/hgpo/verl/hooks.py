@@ -63,6 +63,13 @@ HOOKS = (
     Hook(
         _BASE, "PPOTrainer._save_checkpoint", ("self",), "launch.py", ("latest_checkpointed_iteration.txt",)
     ),
+    Hook(
+        "verl.utils.checkpoint.fsdp_checkpoint_manager",
+        "FSDPCheckpointManager._save_lora_train_meta",
+        ("self", "local_path", "unwrap_model"),
+        "adapters.py",
+        ("lora_train_meta.json",),
+    ),
     Hook("verl.trainer.ppo.v1.trainer_sync", "PPOTrainerSync", None, "trainer.py"),
     Hook("verl.trainer.ppo.v1.trainer_colocate_async", "PPOTrainerColocateAsync", None, "trainer.py"),
     Hook("verl.trainer.ppo.v1.trainer_separate_async", "PPOTrainerSeparateAsync", None, "trainer.py"),
@@ -133,6 +140,13 @@ CPU_HOOKS = (
         "BaseRollout.update_weights",
         ("self", "weights", "wire_format"),
         "cpu/rollout.py",
+    ),
+    Hook(
+        "verl.workers.engine_workers",
+        "ActorRolloutRefWorker.update_weights",
+        None,
+        "cpu/rollout.py",
+        ("peft_config=peft_config, base_sync_done=True",),
     ),
     Hook("verl.workers.rollout.base", "_ROLLOUT_REGISTRY", None, "cpu/__init__.py"),
     Hook(
