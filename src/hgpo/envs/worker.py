@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from ..errors import HgpoError
 from . import answers
+from .actions import action_form
 from .contract import Observation, TextEnv, Transition
 from .registry import make
 
@@ -37,6 +38,8 @@ def answer(env: TextEnv, request: Mapping[str, Any]) -> Any:
         return answers.task_ids(env.tasks(request["split"]), request["split"])
     if call == "world_version":
         return answers.version(getattr(env, "world_version", 1))
+    if call == "action_form":
+        return action_form(env)
     if call == "reset":
         return plain(answers.observation(env.reset(request["task"], seed=request["seed"])))
     if call == "step":

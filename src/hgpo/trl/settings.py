@@ -57,7 +57,7 @@ def trainer_settings(config: Config, *, processes: int = 1) -> dict[str, Any]:
     return {
         "learning_rate": update.lr,
         "warmup_steps": update.warmup,
-        "lr_scheduler_type": "constant_with_warmup" if update.warmup else "constant",
+        **_schedule(config),
         "weight_decay": update.weight_decay,
         "adam_beta1": update.betas[0],
         "adam_beta2": update.betas[1],
@@ -78,3 +78,19 @@ def trainer_settings(config: Config, *, processes: int = 1) -> dict[str, Any]:
         "dtype": config.model.dtype,
         "seed": config.seed,
     }
+
+
+def _schedule(config: Config) -> dict[str, Any]:
+    """The fall of the learning rate, over TRL's `max_steps`."""
+    update = config.update
+    if update.schedule == "constant":
+        return {"lr_scheduler_type": "constant_with_warmup"}
+    if update.schedule == "cosine":
+        ratio = {"min_lr_rate": update.lr_end}
+        return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": ratio}
+    if update.lr_end:
+        raise BadSetting(
+            f"update.lr_end is {update.lr_end}, which TRL's linear schedule cannot have: set update.lr_end=0, or "
+            "update.schedule=cosine."
+        )
+    return {"lr_scheduler_type": "linear"}
