@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--checkpoint", default="last", help="last (default), best, or an iteration")
     parser.add_argument("--preset", help="settings for a model that was not trained here")
-    parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")
+    parser.add_argument("--engine", default="hf", help="hf (default), vllm, endpoint or completions")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
     add_allow_env(parser)
     parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")

@@ -121,7 +121,8 @@ def evaluate(
         tasks: use so many tasks, evenly spaced over the split; 0 uses all.
         temperature: sampling temperature; the run's own evaluation temperature by default.
         preset, overrides, checkpoint: see `find_target`.
-        engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or `endpoint` with the server's base address.
+        engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or with the server's base address `endpoint` (any
+            OpenAI-compatible server) or `completions` (a vLLM server of the model in `path`, asked with token ids).
         allow_env: see `find_target`.
         logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
         on_episode: called after every finished episode.
@@ -168,7 +169,7 @@ def evaluate(
         "config": as_dict(config),
         **provenance(),
     }
-    if engine == "endpoint":
+    if engine in ("endpoint", "completions"):
         extra["server"] = masked(url)
     identity = [*_weights(target.model), engine, extra.get("server"), panel.digest, list(seeds), temperature]
     folder = replace(place, evaluation=_digest([*identity, as_dict(config)]))
