@@ -127,8 +127,8 @@ def _of_expert(
 def _of_chance(
     stage: Stage, config: Config, source: str, on_episode: Callable[[Any], None] | None
 ) -> Demonstrations:
-    """Random play: the episodes that succeeded (`random`), all of them, which teach the form of a reply and nothing else
-    (`format`), or all with those that succeeded repeated (`auto`)."""
+    """Random play: the episodes that succeeded (`random`), all of them, which teach the form of a reply and nothing
+    else (`format`), or all with those that succeeded repeated (`auto`)."""
     policy = ExploringPolicy(stage.style)
     episodes: list[Episode] = []
     solved: list[Episode] = []
