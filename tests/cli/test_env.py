@@ -39,9 +39,9 @@ def test_a_new_environment_is_checked_played_and_evaluated(tmp_path: Path) -> No
     for address in ("deep_cave.py:DeepCave", "deep_cave:DeepCave"):
         checked = hgpo(tmp_path, "env", "check", address)
         assert checked.returncode == 0, checked.stderr
-        for part in ("keeps the contract", "tasks: train 200, in-domain 60", "- Go North", "ms a step"):
+        for part in ("keeps the contract", "tasks: train 200, in-domain 100", "- Go North", "ms a step"):
             assert part in checked.stdout
-    played = hgpo(tmp_path, "play", "deep_cave.py:DeepCave", typed="Go North\nquit\n")
+    played = hgpo(tmp_path, "play", "deep_cave.py:DeepCave", typed="Take the Lamp\nLight the Lamp\nGo North\nquit\n")
     assert "You are in the North Tunnel." in played.stdout
     played = hgpo(tmp_path, "eval", "random", "deep_cave.py:DeepCave", "--tasks", "5", "--seeds", "1,2")
     assert played.returncode == 0, played.stderr
