@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..settings import Settings, setting
 from ..steps.columns import FloatArray
@@ -39,7 +39,6 @@ from . import base
 from .base import Estimator, Record
 from .contexts import Key
 from .cuts import Cuts, find_cuts
-from .groups import dense
 from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
@@ -51,6 +50,7 @@ from .shrinkage import (
     nested_means,
     nested_values,
     partitions,
+    prepared,
 )
 from .terms import Following, Part, Result, Score, Sum, Term, plain_sum
 
@@ -146,7 +146,7 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     own, own_terms = advantages, terms
     pools = s.pool_actions and "action" in record.batch
     if pools:
-        advantages, terms = pooled(record, levels, advantages, returns - value)
+        advantages, terms = pooled(record, parts, advantages, returns - value)
     advantages = without_rounding(advantages, rewards, value)
     advantages, terms = divide(advantages, terms, record, s.mode, s.normalise_over, s.std_floor)
     sums = plain_sum(advantages, terms)
@@ -178,11 +178,11 @@ def fit(
 ) -> tuple[Nested, FloatArray]:
     """Values of all contexts, and the lambda-returns [steps] they were fitted to."""
     targets = returns
-    by_step = [weight[part.labels] for part, weight in zip(parts, weights)]
+    levels = prepared(parts, weights)
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
     sweeps = s.sweeps if s.lam < 1.0 or len(cuts.rows) else 0
     for _ in range(sweeps):
-        by_level = nested_values(parts, by_step, targets)
+        by_level = nested_values(levels, targets)
         value = by_level[-1]
         following = next_values(value, trajectories, cuts, by_level)
         targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, s.lam)
@@ -219,27 +219,26 @@ def next_values(
 
 
 def pooled(
-    record: Record, levels: npt.NDArray[np.int64], advantages: FloatArray, residuals: FloatArray
+    record: Record, contexts: list[Partition], advantages: FloatArray, residuals: FloatArray
 ) -> tuple[FloatArray, tuple[Term, ...]]:
     """Advantages averaged over steps with equal context and action, deeper levels as far as residuals support them.
 
-    `residuals` are returns minus values: unbiased for the advantage given exact values, and free of what the
-    bootstrapped advantages of one batch have in common.
+    `contexts` are the levels without the action. `residuals` are returns minus values: unbiased for the advantage given
+    exact values, and free of what the bootstrapped advantages of one batch have in common.
     """
     actions = record.batch.encoded("action")
-    acted = actions.codes[record.trajectories.order]
-    count = len(actions.values)
-    labels = np.full_like(levels, -1)
-    for level, groups in zip(labels, levels):
-        rows = groups >= 0
-        level[rows] = dense(groups[rows] * count + acted[rows])
-    parts = partitions(labels, record.trajectories.trajectory_ids)
+    acted, count = actions.codes[record.trajectories.order], len(actions.values)
+    parts = [Partition.of(one.labels * count + acted, record.trajectories.trajectory_ids) for one in contexts]
     weights = level_weights(parts, None, residuals)
-    means = nested_means(parts, weights, advantages, advantages)
+
+    @cache
+    def means() -> Nested:
+        return nested_means(parts, weights, advantages, advantages)
+
     terms = [
         nested_term(f"same action, level {number}", part, means, number) for number, part in enumerate(parts)
     ]
-    return means.result, tuple(terms)
+    return nested_values(prepared(parts, weights), advantages)[-1], tuple(terms)
 
 
 # Values and the division look at the whole batch.

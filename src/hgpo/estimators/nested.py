@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,18 +45,18 @@ def level_terms(
     that are. With `roots` the estimate above the first level is a comparison of its own, with the task.
     """
     terms = [
-        nested_term(f"level {number}", part, baseline, number, score, level)
+        nested_term(f"level {number}", part, lambda: baseline, number, score, level)
         for number, (part, level) in enumerate(zip(parts, seen))
     ]
     if roots is not None:
-        terms.insert(0, nested_term("task", roots, baseline, -1, score))
+        terms.insert(0, nested_term("task", roots, lambda: baseline, -1, score))
     return tuple(terms)
 
 
 def nested_term(
     name: str,
     part: Partition,
-    nested: Nested,
+    means: Callable[[], Nested],
     number: int,
     score: FloatArray | None = None,
     level: Level | None = None,
@@ -68,6 +68,7 @@ def nested_term(
     """
 
     def numbers() -> Numbers:
+        nested = means()
         mean = nested.means[number] if number >= 0 else nested.start
         own = nested.weights[number] if number >= 0 else np.ones(len(mean))
         value = nested.values[number] if number >= 0 else nested.start
