@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,35 @@ def test_everything_known_is_in_the_prompt(name: str, reasoning: bool) -> None:
         assert part in text
     assert ("<think>" in text) == (reasoning and chosen.tags)
     assert parse(chosen.reply("look"), ["look"], tags=chosen.tags, reasoning=chosen.reasoning).outcome == "ok"
+
+
+@pytest.mark.parametrize("name", ["household", "generic", "compact", "plain"])
+def test_the_status_is_said_where_it_is_asked_for(name: str) -> None:
+    carrying = replace(HERE, status="carrying mug 2")
+    shown = style(name, show_admissible=True, show_status=True).render(carrying)
+    assert "carrying mug 2" in shown
+    assert style(name, show_admissible=True).render(carrying) == style(name, show_admissible=True).render(
+        HERE
+    )
+    assert style(name, show_admissible=True, show_status=True).render(HERE) == style(
+        name, show_admissible=True
+    ).render(HERE)
+
+
+def test_a_house_says_what_is_carried_until_it_is_put_down() -> None:
+    env = make("household", size="tiny", task_types=["pick_and_place_simple"])
+    task = env.tasks("train")[0]
+    seen = env.reset(task)
+    assert seen.info["status"] == "carrying nothing"
+    told = [(action, env.step(action)) for action in env.walkthrough(task)]  # type: ignore[attr-defined]
+    carried = [
+        action.split(" from ")[0].removeprefix("take ") for action, _ in told if action.startswith("take ")
+    ]
+    after = dict(told)
+    taken = next(action for action, _ in told if action.startswith("take "))
+    put = next(action for action, _ in told if action.startswith("move "))
+    assert after[taken].info["status"] == f"carrying {carried[0]}"
+    assert after[put].info["status"] == "carrying nothing"
 
 
 def test_help_is_never_offered_in_the_house() -> None:

@@ -36,6 +36,8 @@ class Situation:
     """How many actions were taken before this one."""
     admissible: Sequence[str] = ()
     """Commands that do something now; empty when unknown or not to be shown."""
+    status: str = ""
+    """What the agent knows of itself without looking, such as what it carries; empty when not to be shown."""
 
 
 @dataclass(frozen=True)

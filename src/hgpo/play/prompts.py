@@ -41,6 +41,8 @@ class PromptStyle:
     """Thoughts are asked for inside <think></think> before the action."""
     show_admissible: bool = True
     """The admissible commands are listed."""
+    show_status: bool = False
+    """What the agent knows of itself is said, and how many steps it took."""
     write: Callable[[Situation], str] | None = None
     """The environment's own function, where the style is `env`."""
 
@@ -48,6 +50,8 @@ class PromptStyle:
         """The prompt text."""
         if not self.show_admissible:
             situation = replace(situation, admissible=())
+        if not self.show_status:
+            situation = replace(situation, status="")
         if self.write is not None:
             return _own(self.write, situation)
         if self.name in BARE:
@@ -93,6 +97,7 @@ def style(
     tags: bool | None = None,
     reasoning: bool = False,
     show_admissible: bool | None = None,
+    show_status: bool = False,
     write: Callable[[Situation], str] | None = None,
 ) -> PromptStyle:
     """The style called `name`; `env` is the environment's function `write`.
@@ -100,7 +105,9 @@ def style(
     `compact` and `plain` ask for a bare action; `compact` lists no commands unless told to.
     """
     if name == OWN and write is not None:
-        return PromptStyle(OWN, show_admissible=show_admissible is not False, write=write)
+        return PromptStyle(
+            OWN, show_admissible=show_admissible is not False, show_status=show_status, write=write
+        )
     if name not in styles():
         raise UnknownName("prompt style", name, styles())
     return PromptStyle(
@@ -108,6 +115,7 @@ def style(
         tags=name not in BARE if tags is None else tags,
         reasoning=reasoning,
         show_admissible=name != "compact" if show_admissible is None else show_admissible,
+        show_status=show_status,
     )
 
 
@@ -156,6 +164,8 @@ def _written(situation: Situation, style: PromptStyle, words: PromptWords) -> st
         shown = len(situation.history)
         parts.append(f"The last {shown}:" if shown > 1 else "The last one:")
         parts.append(_past(situation))
+    if situation.status:
+        parts.append(f"You are {situation.status}.")
     parts.append(f"{NOW} {situation.observation.strip()}")
     if situation.admissible:
         parts.append(words.listing + "\n" + "\n".join(f"- {command}" for command in situation.admissible))
@@ -180,6 +190,7 @@ def _plain(situation: Situation) -> str:
     """All that is known and nothing else: no instructions, no step numbers, every text as it is."""
     lines = [f"task : {situation.task}"] if situation.task else []
     lines += [f"{entry.observation.strip()} > {entry.action}" for entry in situation.history]
+    lines += _status(situation)
     if situation.admissible:
         lines += ["can :", *(f"- {command}" for command in situation.admissible)]
     lines.append(f"{situation.observation.strip()} >")
@@ -194,11 +205,16 @@ def _compact(situation: Situation) -> str:
     """
     lines = [f"task : {situation.task}"] if situation.task else []
     lines += [f"{_bare(entry.observation)} > {entry.action}" for entry in situation.history]
+    lines += _status(situation)
     commands = [one for one in situation.admissible if one.split(" ")[0] not in _LOOKING]
     if commands:
         lines.append("can : " + _grouped(tuple(commands)))
     lines.append(f"{_bare(situation.observation)} >")
     return "\n".join(lines)
+
+
+def _status(situation: Situation) -> list[str]:
+    return [f"step {situation.step + 1} , {situation.status}"] if situation.status else []
 
 
 @functools.lru_cache(4096)  # an agent comes by the same places again and again

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..envs import answers
-from ..envs.actors import Actor, actor
+from ..envs.actors import Actor, actor, explored
 from ..envs.contract import Observation
 from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ..play.policy import Reply, Request
@@ -67,7 +68,7 @@ class ScriptedPolicy:
 
     async def generate(self, request: Request) -> Reply:
         """The actor's command, or now and then a random one."""
-        seen = Observation(request.observation, request.admissible)
+        seen = Observation(request.observation, request.admissible, {"task": request.task})
         try:
             if request.step == 0:
                 self.actors[request.episode] = self.make()
@@ -94,7 +95,39 @@ class ScriptedPolicy:
             before.update(request.admissible)
         return Reply(self.style.reply(action, request.prompt))
 
+    def fork(self, episode: str, other: str) -> None:
+        """Let `other` play on from where `episode` is, with an actor of its own that knows the same."""
+        if episode in self.actors:
+            self.actors[other] = copy.deepcopy(self.actors[episode])
+            self.earlier[other] = set(self.earlier.get(episode, ()))
+
     def finish(self, episode: str) -> None:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
+
+
+class ExploringPolicy:
+    """Random play that needs no expert: any admissible command, or what the texts suggest where none are listed.
+
+    The seed of a request decides its reply.
+    """
+
+    def __init__(self, style: PromptStyle) -> None:
+        self.style = style
+        self.openings: dict[str, str] = {}
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """Scripts have no tokens."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """A random command."""
+        opening = self.openings.setdefault(request.episode, request.observation)
+        texts = list(dict.fromkeys([request.observation, opening]))
+        action = explored(texts, request.admissible, generator("explore", request.seed))
+        return Reply(self.style.reply(action, request.prompt))
+
+    def finish(self, episode: str) -> None:
+        """Forget the episode's opening."""
+        self.openings.pop(episode, None)

@@ -114,7 +114,8 @@ class OfficialEnv:
             )
             state = self.engine.reset()
         self.rules.begin(bool(state["won"]))
-        info = {"task": task, "task_type": task.split("/")[1].split("-")[0], "goal": game.task}
+        kind = task.split("/")[1].split("-")[0]
+        info = {"task": task, "task_type": kind, "goal": game.task, **self.rules.status()}
         return Observation(state.feedback, list(state["admissible_commands"]), info)
 
     def step(self, action: str) -> Transition:
