@@ -7,6 +7,7 @@ of exactly zero at any scale and large constants cost no digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -49,8 +50,8 @@ class Groups:
     """[n] value minus the mean of its group, exactly zero where that is only rounding."""
     rounding: FloatArray
     """[groups] differences up to this size are rounding."""
-    constant: BoolArray
-    """[groups] whether all values of the group are equal."""
+    distance: FloatArray
+    """[n] how far the value is from the group's pivot."""
 
     @classmethod
     def of(cls, labels: IntArray, values: FloatArray) -> Groups:
@@ -60,18 +61,21 @@ class Groups:
         members = np.maximum(sizes, 1)
         pivot = np.zeros(count)
         pivot[labels] = values
-        # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
         passing = np.take(pivot, labels)
         centered = values - passing
         distance = np.abs(centered, out=passing)
         rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
-        limit = np.take(rounding, labels)
-        constant = np.ones(count, dtype=bool)
-        constant[labels[distance > limit]] = False
         offset = segment_sums(labels, centered, count) / members
-        centered -= np.take(offset, labels, out=passing, mode="clip")
-        centered[np.abs(centered, out=passing) <= limit] = 0.0
-        return cls(labels, sizes, pivot + offset, centered, rounding, constant)
+        centered -= np.take(offset, labels)
+        centered[np.abs(centered) <= np.take(rounding, labels)] = 0.0
+        return cls(labels, sizes, pivot + offset, centered, rounding, distance)
+
+    @cached_property
+    def constant(self) -> BoolArray:
+        """Whether all values of the group are equal. Bool [groups]."""
+        constant = np.ones(len(self.sizes), dtype=bool)
+        constant[self.labels[self.distance > np.take(self.rounding, self.labels)]] = False
+        return constant
 
     @property
     def num_groups(self) -> int:
@@ -129,25 +133,27 @@ def dense(keys: IntArray) -> IntArray:
     if len(keys) == 0:
         return keys
     low, high = int(keys.min()), int(keys.max())
-    if high - low <= 2 * len(keys) + 1024:
+    places = keys - low if low else keys
+    if high - low <= 16 * len(keys) + 1024:
         # A small range is counted; sorting is only for the others.
-        places = keys - low
         present = np.zeros(high - low + 1, dtype=bool)
         present[places] = True
-        ranks = np.cumsum(present, dtype=np.int32 if len(keys) < 2**31 else np.int64)
-        labels: IntArray = np.subtract(ranks[places], 1, dtype=np.int64)
-        return labels
-    order = sorted_order(keys - low)
-    ordered = keys[order]
+        met = np.flatnonzero(present)
+        ranks = np.empty(len(present), dtype=np.int64)
+        ranks[met] = np.arange(len(met))
+        counted: IntArray = ranks[places]
+        return counted
+    order = sorted_order(places)
     labels = np.empty(len(keys), dtype=np.int64)
-    labels[order] = np.cumsum(changes(ordered))
+    labels[order] = np.cumsum(changes(keys[order]))
     return labels
 
 
-def changes(ordered: IntArray) -> BoolArray:
-    """Where a value differs from the one before it, false at the start. Bool [n]."""
-    changed = np.zeros(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=changed[1:])
+def changes(ordered: IntArray) -> IntArray:
+    """1 where a value differs from the one before it, 0 elsewhere and at the start. Int [n]."""
+    changed = np.empty(len(ordered), dtype=np.int64)
+    changed[:1] = 0
+    np.not_equal(ordered[1:], ordered[:-1], out=changed[1:], casting="unsafe")
     return changed
 
 

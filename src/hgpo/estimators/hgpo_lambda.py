@@ -211,10 +211,11 @@ def next_values(
     values: FloatArray, trajectories: Trajectories, cuts: Cuts, by_level: Sequence[FloatArray]
 ) -> FloatArray:
     """V(t+1) from V(t) [steps]: 0 after the end of a task, what `Cuts` says where one was cut. Float64 [steps]."""
-    following = np.zeros_like(values)
+    following = np.empty_like(values)
     following[:-1] = values[1:]
-    following[trajectories.remaining == 0] = 0.0
-    following[cuts.rows] = cuts.values(by_level)
+    following[trajectories.ends] = 0.0
+    if len(cuts.rows):
+        following[cuts.rows] = cuts.values(by_level)
     return following
 
 

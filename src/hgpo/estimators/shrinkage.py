@@ -67,8 +67,8 @@ class Partition:
         groups = np.cumsum(new_group)
         labels[order] = groups
         visits[order] = np.cumsum(new_visit)
-        new_visit[:1] = True
-        group_of_visit = groups[new_visit]
+        new_visit[:1] = 1
+        group_of_visit = groups[np.flatnonzero(new_visit)]
         sizes = np.bincount(groups).astype(np.float64)
         return cls(labels, sizes, visits, group_of_visit, np.bincount(group_of_visit).astype(np.float64))
 
@@ -220,9 +220,10 @@ class PreparedLevel:
         """w_k mean_k + (1 - w_k) v_{k-1} from values and v_{k-1} [steps]. Float64 [steps]."""
         if self.rows is None:
             mean = group_means(self.labels, values, self.sizes)[self.labels]
-            return self.own * mean + self.rest * above
+            whole: FloatArray = self.own * mean + self.rest * above
+            return whole
         mean = group_means(self.labels, values[self.rows], self.sizes)[self.labels]
-        mixed = above.copy()
+        mixed: FloatArray = above.copy()
         mixed[self.rows] = self.own * mean + self.rest * above[self.rows]
         return mixed
 

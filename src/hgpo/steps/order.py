@@ -38,6 +38,12 @@ class Trajectories:
         return len(self.lengths)
 
     @cached_property
+    def ends(self) -> IntArray:
+        """[m] position of the last step of each trajectory."""
+        ends: IntArray = np.cumsum(self.lengths) - 1
+        return ends
+
+    @cached_property
     def remaining(self) -> IntArray:
         """[n] number of steps that follow in the same trajectory."""
         rest: IntArray = self.lengths[self.trajectory_ids] - 1 - self.step
