@@ -7,7 +7,6 @@ of exactly zero at any scale and large constants cost no digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -50,8 +49,8 @@ class Groups:
     """[n] value minus the mean of its group, exactly zero where that is only rounding."""
     rounding: FloatArray
     """[groups] differences up to this size are rounding."""
-    distance: FloatArray
-    """[n] how far the value is from the group's pivot."""
+    constant: BoolArray
+    """[groups] whether all values of the group are equal."""
 
     @classmethod
     def of(cls, labels: IntArray, values: FloatArray) -> Groups:
@@ -61,21 +60,18 @@ class Groups:
         members = np.maximum(sizes, 1)
         pivot = np.zeros(count)
         pivot[labels] = values
+        # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
         passing = np.take(pivot, labels)
         centered = values - passing
         distance = np.abs(centered, out=passing)
         rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
+        limit = np.take(rounding, labels)
+        constant = np.ones(count, dtype=bool)
+        constant[labels[distance > limit]] = False
         offset = segment_sums(labels, centered, count) / members
-        centered -= np.take(offset, labels)
-        centered[np.abs(centered) <= np.take(rounding, labels)] = 0.0
-        return cls(labels, sizes, pivot + offset, centered, rounding, distance)
-
-    @cached_property
-    def constant(self) -> BoolArray:
-        """Whether all values of the group are equal. Bool [groups]."""
-        constant = np.ones(len(self.sizes), dtype=bool)
-        constant[self.labels[self.distance > np.take(self.rounding, self.labels)]] = False
-        return constant
+        centered -= np.take(offset, labels, out=passing, mode="clip")
+        centered[np.abs(centered, out=passing) <= limit] = 0.0
+        return cls(labels, sizes, pivot + offset, centered, rounding, constant)
 
     @property
     def num_groups(self) -> int:

@@ -43,7 +43,6 @@ from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
 from .shrinkage import (
-    Nested,
     Partition,
     level_weights,
     means_of_others,
@@ -129,20 +128,21 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
     cuts = find_cuts(record, parts, s.key, s.similarity, s.time_limit)
-    values, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
-    value = values.result
-    following = next_values(value, trajectories, cuts, values.values)
+    by_level, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
+    value = by_level[-1]
+    following = next_values(value, trajectories, cuts, by_level)
     errors = td_errors(rewards, value, following, s.gamma)
     advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
     score = advantages + value
-    seen = nested_levels(levels, targets, values)
+    counts = [(weight > 0.0)[part.labels] for part, weight in zip(parts, weights)]
+    seen = nested_levels(levels, targets, by_level, counts)
     if s.baseline == "leave_one_out":
         roots = task_roots(record)
         others = means_of_others(parts, weights, score, roots)
         advantages = score - others.result
-        terms = level_terms(parts, seen, score, others, roots)
+        terms = level_terms(parts, seen, score, lambda: others, roots)
     else:
-        terms = level_terms(parts, seen, score, values)
+        terms = level_terms(parts, seen, score, cache(lambda: nested_means(parts, weights, targets, targets)))
     own, own_terms = advantages, terms
     pools = s.pool_actions and "action" in record.batch
     if pools:
@@ -175,8 +175,8 @@ def fit(
     weights: list[FloatArray],
     cuts: Cuts,
     s: HgpoLambdaSettings,
-) -> tuple[Nested, FloatArray]:
-    """Values of all contexts, and the lambda-returns [steps] they were fitted to."""
+) -> tuple[list[FloatArray], FloatArray]:
+    """Values [steps] of all contexts as far as each level, and the lambda-returns [steps] they were fitted to."""
     targets = returns
     levels = prepared(parts, weights)
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
@@ -186,7 +186,7 @@ def fit(
         value = by_level[-1]
         following = next_values(value, trajectories, cuts, by_level)
         targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, s.lam)
-    return nested_means(parts, weights, targets, targets), targets
+    return nested_values(levels, targets), targets
 
 
 def generalised_advantages(
@@ -232,10 +232,7 @@ def pooled(
     parts = [Partition.of(one.labels * count + acted, record.trajectories.trajectory_ids) for one in contexts]
     weights = level_weights(parts, None, residuals)
 
-    @cache
-    def means() -> Nested:
-        return nested_means(parts, weights, advantages, advantages)
-
+    means = cache(lambda: nested_means(parts, weights, advantages, advantages))
     terms = [
         nested_term(f"same action, level {number}", part, means, number) for number, part in enumerate(parts)
     ]
