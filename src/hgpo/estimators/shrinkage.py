@@ -58,8 +58,12 @@ class Partition:
     @classmethod
     def of(cls, keys: IntArray, trajectory_ids: IntArray) -> Partition:
         """Put steps with equal keys [n] (whole numbers from 0) into one group, in the order of the keys."""
-        # Steps stand trajectory by trajectory, so a stable order by key brings the visits of a group together.
-        order = sorted_order(keys)
+        # In canonical order steps stand trajectory by trajectory: a stable order by key then sorts by both.
+        if (trajectory_ids[1:] >= trajectory_ids[:-1]).all():
+            order = sorted_order(keys)
+        else:
+            order = sorted_order(trajectory_ids)
+            order = order[sorted_order(keys[order])]
         ordered, owners = keys[order], trajectory_ids[order]
         new_group = changes(ordered)
         new_visit = changes(owners) | new_group
