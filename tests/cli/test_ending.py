@@ -234,3 +234,10 @@ def test_ctrl_c_that_gets_lost_ends_the_process_all_the_same() -> None:
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (130, "hgpo: interrupted\n")
     assert time.monotonic() - began < 20
+
+
+def test_nothing_is_imported_before_ctrl_c_has_an_answer() -> None:
+    """Python itself answers Ctrl-C while it imports the package, with a stack trace: that has to be over soon."""
+    code = "import sys; before = set(sys.modules); import hgpo; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert set(loaded.stdout.split()) == {"__future__", "hgpo", "hgpo.version"}

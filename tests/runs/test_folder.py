@@ -187,8 +187,8 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         write_model(target, fail, {})
     assert (target / "weights").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    (tmp_path / ".partial-model").mkdir()
-    (tmp_path / ".partial-old-model").mkdir()
+    (tmp_path / ".hgpo-partial-model").mkdir()
+    (tmp_path / ".hgpo-partial-old-model").mkdir()
     with atomic_folder(target) as partial:
         (partial / "weights").write_text("new")
     assert (target / "weights").read_text() == "new"

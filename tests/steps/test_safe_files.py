@@ -121,7 +121,7 @@ def test_a_column_that_a_map_hides_in_a_verl_dump_survives(tmp_path: Path) -> No
 
 def test_null_is_no_task_trajectory_or_observation() -> None:
     for name in ("task", "trajectory", "observation"):
-        with pytest.raises(BadSteps, match=rf"Row 1 has no {name} \(null\)"):
+        with pytest.raises(BadSteps, match=rf"Row 1 has no {name} \(null"):
             StepBatch.from_rows([step(0), step(1) | {name: None}])
     StepBatch.from_rows([step(0), step(1, padding=True) | {"observation": None}])
 
@@ -316,3 +316,25 @@ def test_the_deviation_of_small_rewards_is_right(scale: float) -> None:
         settings = {"variant": "paper"} if estimator == "hgpo" else {"epsilon": 0.0}
         found = estimate(StepBatch.from_rows(rows), estimator, **settings).advantages
         np.testing.assert_allclose(found[:2], found[2:], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("step", [0], "has the step [0] of type list"),
+        ("step", 2**70, "has the step 1180591620717411303424 of type int"),
+        ("valid", [True], "has valid=[True] of type list"),
+        ("success", [1], "has success=[1] of type list"),
+        ("reward", 10**400, "of type int; expected a number that float64 can hold"),
+        ("reward", [1.0], "has the reward [1.0] of type list"),
+        ("task", float("nan"), "has no task (null or NaN)"),
+        ("observation", float("nan"), "has no observation (null or NaN)"),
+    ],
+)
+@pytest.mark.parametrize("rows", [2, 1], ids=["one row of many", "every row"])
+def test_one_odd_value_is_named_with_its_row(name: str, value: Any, said: str, rows: int) -> None:
+    good = [step(0)] if rows == 2 else []
+    with pytest.raises(BadSteps) as caught:
+        StepBatch.from_rows([*good, step(1) | {name: value}])
+    assert str(caught.value).startswith(f"Row {len(good)} has ")
+    assert said in str(caught.value)

@@ -208,12 +208,16 @@ def _launch(args: argparse.Namespace) -> int:
 def _data(args: argparse.Namespace) -> int:
     from ..config import load
     from ..errors import BadSetting
-    from ..verl.data import write_data
+    from ..files import check_new
+    from ..verl.data import planned_data, write_data
 
     preset, ours, theirs = _words(args)
     if theirs:
         raise BadSetting(f"{theirs[0]!r} is a setting of verl; the dataset does not depend on it.")
-    written = write_data(load(preset, ours), Path(args.out))
+    config = load(preset, ours)
+    planned = planned_data(config, Path(args.out))
+    check_new([planned.train, *planned.validation], "Choose another folder with --out, or remove it.")
+    written = write_data(config, Path(args.out))
     files = [written.train, *written.validation]
     if args.json:
         print(

@@ -238,6 +238,22 @@ class RunFolder:
             )
         return rows
 
+    def successes(self, split: str) -> dict[int, float]:
+        """The share of solved tasks of a split's panel, by the iteration after which it was measured.
+
+        Raises:
+            BadFile: see `complete_metrics`; or a value that is no share.
+        """
+        key = success_key(split)
+        found = {row["iteration"]: row[key] for row in self.complete_metrics() if row.get(key) is not None}
+        for iteration, value in found.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise BadFile(
+                    f"{self.metrics_file} says {key} = {value!r} after iteration {iteration}; expected a share from 0 "
+                    "to 1: the line was changed. Restore the file from a copy."
+                )
+        return found
+
     # Checkpoints
 
     @property
@@ -424,11 +440,9 @@ class RunFolder:
 
     def best_iteration(self) -> int:
         """The iteration with the best success on the first evaluated split, the earliest of equals; -1 without."""
-        key = next((success_key(split) for split in self.description().panels), "")
-        evaluated = [
-            (-row[key], row["iteration"]) for row in self.complete_metrics() if row.get(key) is not None
-        ]
-        return min(evaluated)[1] if evaluated else -1
+        first = next(iter(self.description().panels), None)
+        evaluated = {} if first is None else self.successes(first)
+        return min(evaluated, key=lambda iteration: (-evaluated[iteration], iteration), default=-1)
 
     # Rollouts
 
