@@ -22,10 +22,10 @@ from hgpo.settings import (
     build,
     parameters_of,
     parse_all,
-    parse_value,
     setting,
     settings_of,
 )
+from hgpo.words import parse_value
 
 
 @dataclass(frozen=True)

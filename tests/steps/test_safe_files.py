@@ -16,7 +16,7 @@ from hgpo.errors import BadFile, BadSetting, BadSteps
 from hgpo.estimators.explain import explain
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.inspect import open_rollouts
-from hgpo.steps import files
+from hgpo.steps import files, parquet
 from hgpo.steps.batch import CHUNK
 
 Rows = list[dict[str, Any]]
@@ -238,7 +238,7 @@ def test_columns_that_change_their_type_between_chunks_come_back(tmp_path: Path,
 
 
 def test_parquet_has_one_type_for_all_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 2)
     values = {"late": [None, None, "x"], "number": [1, 2, 0.5], "same": [{"a": 1}] * 3}
     rows = [step(i, **{name: column[i] for name, column in values.items()}) for i in range(3)]
     StepBatch.from_rows(rows).write(tmp_path / "steps.parquet")
@@ -278,12 +278,12 @@ def test_every_byte_of_our_parquet_counts(tmp_path: Path) -> None:
     path = tmp_path / "steps.parquet"
     StepBatch.from_rows([step(i, i % 3) for i in range(3)]).write(path)
     whole = path.read_bytes()
-    key = whole.rindex(files.DIGEST_KEY.encode())
+    key = whole.rindex(parquet.DIGEST_KEY.encode())
     for place in range(len(whole)):
         data = bytearray(whole)
         data[place] ^= 0x10
         path.write_bytes(data)
-        if not key <= place < key + len(files.DIGEST_KEY):
+        if not key <= place < key + len(parquet.DIGEST_KEY):
             with pytest.raises(BadFile, match=r"steps\.parquet"):
                 StepBatch.read(path)
 
@@ -291,7 +291,7 @@ def test_every_byte_of_our_parquet_counts(tmp_path: Path) -> None:
 def test_parquet_of_others_and_of_earlier_versions_is_read(tmp_path: Path) -> None:
     """Without a digest; their pages are verified where they have checksums."""
     path = write(tmp_path / "steps.parquet", [step(i, float(i)) for i in range(3)])
-    assert files.DIGEST_KEY.encode() not in path.read_bytes()
+    assert parquet.DIGEST_KEY.encode() not in path.read_bytes()
     assert StepBatch.read(path)["reward"].tolist() == [0.0, 1.0, 2.0]
 
 

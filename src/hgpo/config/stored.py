@@ -14,7 +14,7 @@ from typing import Any
 
 from ..envs.registry import is_address
 from ..errors import UntrustedCode
-from ..settings import split_word, unquoted
+from ..words import split_word, unquoted
 from .load import apply, build
 from .preset import preset_tree
 from .schema import Config

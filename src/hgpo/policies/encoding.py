@@ -58,10 +58,13 @@ class PromptEncoder:
             text: str = self.tokenizer.apply_chat_template(
                 [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
             )
-        except Exception as error:  # the template is a small program of the model's; anything may be wrong with it
+        except (
+            Exception
+        ) as error:  # the template is a small program of the model's; anything may be wrong with it
             where = getattr(self.tokenizer, "name_or_path", "") or "the model"
+            said = " ".join(str(error).split())[:300].rstrip(".")
             raise BadFile(
-                f"The chat template of {where} cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:300]}. "
+                f"The chat template of {where} cannot be used: {type(error).__name__}: {said}. "
                 "Repair chat_template in its tokenizer_config.json (or chat_template.jinja), or use another model."
             ) from error
         return text
