@@ -119,7 +119,9 @@ class Setting:
 
     def names(self) -> tuple[str, ...]:
         """The names it may be, empty where it is not a choice."""
-        literal = [name for one in options_of(self.kind) if get_origin(one) is Literal for name in get_args(one)]
+        literal = [
+            name for one in options_of(self.kind) if get_origin(one) is Literal for name in get_args(one)
+        ]
         return tuple(literal or (self.choices() if callable(self.choices) else self.choices))
 
     def bounds(self) -> str:

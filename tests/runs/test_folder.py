@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hgpo import StepBatch
-from hgpo.errors import BadFile, BadSetting, UnknownName
+from hgpo.errors import BadFile, BadSetting, DiskFull, UnknownName
 from hgpo.files import atomic_folder
 from hgpo.models.folder import model_settings, write_model
 from hgpo.runs import load, train
@@ -86,10 +86,53 @@ def test_a_description_comes_back_as_it_was(tmp_path: Path) -> None:
     assert stored == Description.of(load(FETCH, ["seed=3"]), PANELS, TASKS, VERL)
     assert run.config(allow_env=WORLD) == load(FETCH, ["seed=3"])
     assert stored.panels["in-domain"] == PANELS["in-domain"].summary()
+    run.append_metrics({"iteration": 0})
     with pytest.raises(BadSetting, match="already holds a run"):
         run.require_new()
     with pytest.raises(BadFile, match=r"config\.json is missing"):
         RunFolder(tmp_path / "absent").config()
+
+
+def test_a_start_that_was_killed_at_once_is_in_nobodys_way(tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", VERL)
+    run.require_new()
+    assert not run.exists()
+    for foreign in ('{"model_type": "llama"}', "{}", "mine"):
+        run.config_file.write_text(foreign)
+        with pytest.raises(BadSetting, match="already holds a run"):
+            run.require_new()
+        assert run.config_file.read_text() == foreign
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (BadSetting("no"), []),
+        (KeyboardInterrupt(), []),
+        (OSError(28, "No space left on device"), []),
+        (BrokenPipeError(), []),
+        (BadSetting("no"), ["start"]),
+    ],
+)
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path, error: BaseException, kept: list[str]) -> None:
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(type(error)), run.training():
+        begin(run.path, VERL)
+        for name in kept:
+            (run.path / name).mkdir()
+        raise error
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), DiskFull("x")])
+def test_a_policy_that_was_made_to_start_from_is_kept(tmp_path: Path, error: BaseException) -> None:
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(type(error)), run.training():
+        begin(run.path, VERL)
+        run.start.mkdir()
+        raise error
+    assert run.start.is_dir()
+    assert run.exists()
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,15 @@ import argparse
 import json
 from pathlib import Path
 
+from ._options import path_word
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument("runs", nargs="+", type=path_word, metavar="RUN", help="folders of runs")
     parser.add_argument("--split", default="in-domain", help="which evaluation (default: in-domain)")
-    parser.add_argument("--out", default="comparison", metavar="FOLDER", help="default: comparison/")
+    parser.add_argument(
+        "--out", default="comparison", type=path_word, metavar="FOLDER", help="default: comparison/"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

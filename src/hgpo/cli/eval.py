@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._options import add_allow_env, number
+from ._options import add_allow_env, number, path_word
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", default="hf", help="hf (default), vllm or endpoint")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
     add_allow_env(parser)
-    parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
+    parser.add_argument("--logs", type=path_word, metavar="FOLDER", help="default: logs/<name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
+from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings, path_word
 
 if TYPE_CHECKING:
     from ..inspect import Rollouts
@@ -28,9 +28,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="a rollout file, a run folder or a folder of dumps"
     )
-    parser.add_argument("--html", metavar="OUT.html", help="write the page, one file that needs nothing else")
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="OUT.json", help="every number, to a file or to the terminal"
+        "--html", type=path_word, metavar="OUT.html", help="write the page, one file that needs nothing else"
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        type=path_word,
+        metavar="OUT.json",
+        help="every number, to a file or to the terminal",
     )
     parser.add_argument(
         "--estimator",

@@ -57,7 +57,12 @@ class RunFolder:
         return self.config_file.is_file()
 
     def require_new(self) -> None:
-        """Refuse a folder that holds a run already, or something else under a name that a run writes."""
+        """Refuse a folder that holds a run already, or something else under a name that a run writes.
+
+        A start that was killed before it had done anything is no run: it is taken away.
+        """
+        if self._stillborn():
+            self.config_file.unlink()
         if self.exists():
             raise BadSetting(
                 f"{self.path} already holds a run. Continue it with --resume, or choose another folder with --run."
@@ -69,6 +74,14 @@ class RunFolder:
                 f"{self.path} holds {', '.join(taken)}, but no run (no {self.config_file.name}): a run here would "
                 "overwrite what it did not make. Choose another folder with --run, or move these away."
             )
+
+    def _stillborn(self) -> bool:
+        """Whether there is nothing here but the `config.json` of a run."""
+        if self._own_places() != [self.config_file]:
+            return False
+        with contextlib.suppress(BadFile):
+            return bool(self.description().config)
+        return False
 
     def require_own(self) -> None:
         """Refuse to continue a run beside a model that it did not write and would overwrite."""
@@ -106,10 +119,11 @@ class RunFolder:
             before = self._own_places()
             try:
                 yield
-            except (OSError, DiskFull):
-                raise  # a full disk, say: what there is may be continued
-            except Exception:
-                if self.config_file not in before and not self.begun():
+            except BaseException as error:
+                # A start that took minutes to make is worth keeping where nothing is wrong with it: the disk is full,
+                # or somebody pressed Ctrl-C.
+                kept = self.start.is_dir() and isinstance(error, (OSError, DiskFull, KeyboardInterrupt))
+                if self.config_file not in before and not kept and not self.begun():
                     for place in self._own_places():
                         if place not in before:
                             _remove(place)
