@@ -6,8 +6,9 @@ it, and benchmarks/estimators.py measures how much faster the fast code is.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -219,3 +220,109 @@ def gigpo(
         step = difference if mode == "mean_norm" or not difference else difference / (std + 1e-6)
         advantages.append(first + step_advantage_w * step)
     return advantages
+
+
+def compare(
+    groups: Mapping[Any, Sequence[int]], values: Sequence[float], mode: str, epsilon: float = 1e-6
+) -> list[float]:
+    """Every value against those of its group: mean, sample deviation, zero where it is alone."""
+    found = [0.0] * len(values)
+    for members in groups.values():
+        inside = [values[i] for i in members]
+        mean, std = spread(inside, sample=True)
+        for i in members:
+            difference = 0.0 if is_zero(values[i] - mean, inside) else values[i] - mean
+            found[i] = difference if mode == "mean_norm" or not difference else difference / (std + epsilon)
+    return found
+
+
+def rollouts(rows: Sequence[Row]) -> list[list[int]]:
+    """Rows of each rollout, by step."""
+    found: dict[Any, list[int]] = defaultdict(list)
+    for i in sorted(range(len(rows)), key=lambda i: rows[i]["step"]):
+        found[rows[i]["task"], rows[i]["trajectory"]].append(i)
+    return list(found.values())
+
+
+def succeeded(row: Row) -> bool:
+    """Whether the rollout that ends with this row reached its goal."""
+    return bool(row["success"]) if "success" in row else row["reward"] > 0
+
+
+def g2po(
+    rows: Sequence[Row],
+    mode: str = "mean_std_norm",
+    gamma: float = 0.95,
+    invalid_penalty: float = 0.0,
+    episode_w: float = 1.0,
+    step_advantage_w: float = 1.0,
+) -> tuple[list[float], list[float], list[float]]:
+    """State values, step part and advantages of G2PO, as the released code computes them."""
+    visits: dict[Any, list[float]] = defaultdict(list)
+    for one in rollouts(rows):
+        earned = math.fsum(rows[i]["reward"] for i in one)
+        for t, i in enumerate(one):
+            visits[rows[i]["task"], rows[i]["observation"]].append(gamma ** (len(one) - t) * earned)
+    here = [math.fsum(seen) / len(seen) for seen in (visits[r["task"], r["observation"]] for r in rows)]
+    there = [0.0] * len(rows)
+    for one in rollouts(rows):
+        for i, following in itertools.pairwise(one):
+            there[i] = here[following]
+        if succeeded(rows[one[-1]]):
+            there[one[-1]] = math.fsum(rows[i]["reward"] for i in one)
+    states, tasks = defaultdict(list), defaultdict(list)
+    for i, row in enumerate(rows):
+        states[row["task"], row["observation"]].append(i)
+        tasks[row["task"]].append(i)
+    fined = [v - (0.0 if row.get("valid", True) else invalid_penalty) for v, row in zip(there, rows)]
+    by_state = compare(states, fined, mode)
+    by_task = compare(tasks, [after - before for after, before in zip(there, here)], mode)
+    step = [one + two for one, two in zip(by_state, by_task)]
+    whole = episode(rows, mode, "steps", True, 1e-6, "raw", invalid_penalty)
+    return here, step, [episode_w * e + step_advantage_w * a for e, a in zip(whole, step)]
+
+
+def graphgpo(
+    rows: Sequence[Row],
+    mode: str = "mean_std_norm",
+    gamma: float = 0.1,
+    invalid_penalty: float = 0.0,
+    progress: bool = False,
+) -> tuple[list[float], list[float]]:
+    """Targets without penalty and advantages of GraphGPO, as the released code computes them."""
+    goal = object()
+    led_to: list[Any] = [None] * len(rows)
+    for one in rollouts(rows):
+        for i, following in itertools.pairwise(one):
+            led_to[i] = rows[following]["observation"]
+        last = rows[one[-1]]
+        if succeeded(last):
+            led_to[one[-1]] = goal
+        elif last.get("next_observation") is not None:
+            led_to[one[-1]] = last["next_observation"]
+        elif last.get("done") is False:
+            led_to[one[-1]] = last["observation"]
+        else:
+            led_to[one[-1]] = object()
+    states, tasks = defaultdict(list), defaultdict(list)
+    for i, row in enumerate(rows):
+        states[row["task"], row["observation"]].append(i)
+        tasks[row["task"]].append(i)
+    targets = [0.0] * len(rows)
+    for members in tasks.values():
+        sources = defaultdict(list)
+        for i in members:
+            sources[led_to[i]].append(rows[i]["observation"])
+        distance, queue = {goal: 0}, deque([goal])
+        while queue:
+            for before in sources[at := queue.popleft()]:
+                if before not in distance:
+                    distance[before] = distance[at] + 1
+                    queue.append(before)
+        beyond = max(distance.values()) + 1
+        for i in members:
+            after, at = distance.get(led_to[i], beyond), distance.get(rows[i]["observation"], beyond)
+            targets[i] = 10.0 * gamma ** (after - at + 1 if progress else after)
+    fined = [v - (0.0 if row.get("valid", True) else invalid_penalty) for v, row in zip(targets, rows)]
+    whole = episode(rows, mode, "steps", True, 1e-6, "raw", invalid_penalty)
+    return targets, [e + a for e, a in zip(whole, compare(states, fined, mode))]

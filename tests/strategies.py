@@ -61,15 +61,27 @@ HGPO_SETTINGS = st.fixed_dictionaries(
 
 @st.composite
 def with_ends(draw: st.DrawFn, rows: st.SearchStrategy[Rows]) -> Rows:
-    """The same rows, sometimes with `done` (rollouts end or are cut), with `success`, or without actions."""
+    """The same rows, sometimes with how rollouts end, with `success`, with what came next, or without actions.
+
+    `done` false at the end is a cut, or a step limit where `truncated` says so.
+    """
     made = draw(rows)
+    following = {(row["task"], row["trajectory"], row["step"] - 1): row["observation"] for row in made}
     last = {(row["task"], row["trajectory"]): row for row in made}
-    ends, success, acts = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+    ends, limits, success, after, acts = (draw(st.booleans()) for _ in range(5))
     for row in made:
+        final = row is last[row["task"], row["trajectory"]]
         if ends:
-            row["done"] = row is last[row["task"], row["trajectory"]] and draw(st.booleans())
+            row["done"] = final and draw(st.booleans())
+        if limits:
+            row["truncated"] = final and not row.get("done") and draw(st.booleans())
         if success:
             row["success"] = draw(st.booleans())
+        if after:
+            beyond = st.sampled_from([None, "hall", "kitchen", "Nothing happens.", "attic"])
+            row["next_observation"] = following.get(
+                (row["task"], row["trajectory"], row["step"]), draw(beyond)
+            )
         if not acts:
             row["action"] = "wait"
     return made

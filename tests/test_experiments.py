@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -210,6 +211,47 @@ def test_the_results_page_shows_what_the_records_say(tmp_path: Path) -> None:
     assert rows(printed)
     for line in rows(printed):
         assert line in shown
+
+
+def sweep_run(arm: str, rate: float, seed: int, played: list[float]) -> dict[str, Any]:
+    curve = [[0, 0.2], [2, played[-1]]]
+    return {
+        "name": f"sweep-{arm}-lr{rate:g}-seed{seed}",
+        "phase": "sweep",
+        "arm": arm,
+        "seed": seed,
+        "rate": rate,
+        "played": played,
+        "evaluated": curve,
+    }
+
+
+def test_a_rate_is_chosen_by_the_end_of_training_and_shown(tmp_path: Path) -> None:
+    """Over both sweep seeds, the smaller of two that are equal; what the final runs or other arms did has no say."""
+    study = runpy.run_path(str(ROOT / "experiments" / "quickstart" / "run.py"))
+    ends = {
+        ("grpo", 1e-4): [0.3, 0.5], ("grpo", 3e-4): [0.4, 0.4], ("grpo", 1e-3): [0.9, 0.0],
+        ("hgpo", 1e-4): [0.2, 0.2], ("hgpo", 3e-4): [0.2, 0.2], ("hgpo", 1e-3): [0.1, 0.1],
+    }  # fmt: skip
+    runs = [
+        sweep_run(arm, rate, 20 + seed, [0.9] * 5 + [value] * 10)
+        for (arm, rate), values in ends.items()
+        for seed, value in enumerate(values)
+    ]
+    finals = [
+        {**run, "phase": "final", "name": f"final-{i}", "rate": 3e-4, "played": [1.0] * 15}
+        for i, run in enumerate(runs)
+        if run["rate"] == 3e-4
+    ]
+    known = {run["name"]: run for run in runs + finals}
+    chosen = study["choose"](known, {"grpo": (), "hgpo": ()}, [1e-3, 1e-4, 3e-4])
+    assert chosen == {"grpo": 1e-3, "hgpo": 1e-4}
+    record = {"rates": chosen, "runs": [*runs, *finals]}
+    (tmp_path / "study.json").write_text(json.dumps(record))
+    printed = run("quickstart/plot.py", tmp_path / "study.json", "--picture", tmp_path / "study.png")
+    assert "| GRPO | 40.0% | 40.0% | **45.0%** |" in printed
+    assert "| HGPO, published settings | **20.0%** | 20.0% | 10.0% |" in printed
+    assert "| HGPO, published settings - GRPO | -20.0 ± 0.0 |" in printed
 
 
 def test_runs_that_never_began_are_left_out(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
-"""Table and picture of the recorded study in results.json.
+"""Tables and picture of a recorded study.
 
-python experiments/quickstart/plot.py            # prints the table, writes docs/images/quickstart-study.png
-python experiments/quickstart/plot.py my/results.json --picture curves.png
+python experiments/quickstart/plot.py            # prints the tables, writes docs/images/quickstart-study.png
+python experiments/quickstart/plot.py runs/quickstart-study/study.json --picture curves.png
+
+Differences are paired by seed: the runs of a seed share their warm start and play the same tasks.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +21,147 @@ from hgpo.runs.statistics import over_runs
 HERE = Path(__file__).resolve().parent
 NAMES = {
     "hgpo_lambda": "HGPO-lambda",
+    "g2po": "G2PO",
     "hgpo": "HGPO, published settings",
     "gigpo": "GiGPO",
     "grpo": "GRPO",
 }
+LAST = 10
+"""Iterations at the end of a run by which rates are chosen."""
+
+Study = dict[str, Any]
+Values = np.ndarray[Any, Any]
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """Mean and half width of its 95% interval over seeds."""
-    interval = over_runs(values.tolist())
-    return interval["mean"], interval["high"] - interval["mean"]
+def shown(arm: str) -> str:
+    """The name of an arm in tables."""
+    return NAMES.get(arm, arm)
+
+
+def interval(values: Values, signed: bool = False) -> str:
+    """Mean and half width of its 95% interval over seeds, in points."""
+    found = over_runs((100 * values).tolist())
+    return f"{found['mean']:{'+' if signed else ''}.1f} ± {found['high'] - found['mean']:.1f}"
+
+
+def arms_of(study: Study) -> list[str]:
+    """The arms of the final runs, those with names first."""
+    present = {run["arm"] for run in study["runs"] if run["phase"] == "final"}
+    return [arm for arm in NAMES if arm in present] + sorted(present - set(NAMES))
+
+
+def final(study: Study, arm: str, what: str) -> Values:
+    """One row a seed, by seed: `evaluated` success, or success while `played`."""
+    runs = [run for run in study["runs"] if (run["phase"], run["arm"]) == ("final", arm)]
+    runs.sort(key=lambda run: int(run["seed"]))
+    if what == "played":
+        return np.array([run["played"] for run in runs])
+    return np.array([[value for _, value in run["evaluated"]] for run in runs])
+
+
+def late(study: Study, arm: str, rate: float) -> list[float]:
+    """Success over the last iterations of the sweep's runs."""
+    return [
+        float(np.mean(run["played"][-LAST:]))
+        for run in study["runs"]
+        if (run["phase"], run["arm"], run["rate"]) == ("sweep", arm, rate)
+    ]
+
+
+def sweep_table(study: Study) -> list[str]:
+    """Success while training by rate; the chosen one is in bold."""
+    rates = sorted({run["rate"] for run in study["runs"] if run["phase"] == "sweep"})
+    if not rates:
+        return []
+    lines = [
+        f"| learning rate, last {LAST} iterations of the sweep | {' | '.join(f'{rate:g}' for rate in rates)} |"
+    ]
+    lines.append("| --- " * (1 + len(rates)) + "|")
+    for arm in arms_of(study):
+        cells = []
+        for rate in rates:
+            cell = f"{100 * np.mean(late(study, arm, rate)):.1f}%"
+            cells.append(f"**{cell}**" if study["rates"].get(arm) == rate else cell)
+        lines.append(f"| {shown(arm)} | {' | '.join(cells)} |")
+    return lines
+
+
+def final_table(study: Study, iterations: list[int]) -> list[str]:
+    """Success on held-out tasks, gain, and area under the curve."""
+    first, last = iterations[min(1, len(iterations) - 1)], iterations[-1]
+    lines = [
+        f"| estimator | learning rate | start, % | iteration {first}, % | iteration {last}, % | gain, points "
+        f"| mean of the curve, % | last {LAST} iterations of training, % |",
+        "| --- " * 8 + "|",
+    ]
+    for arm in arms_of(study):
+        curve, played = final(study, arm, "evaluated"), final(study, arm, "played")
+        rate = study["rates"].get(arm)
+        cells = [
+            "preset's" if rate is None else f"{rate:g}",
+            f"{100 * curve[:, 0].mean():.1f}",
+            f"{100 * curve[:, min(1, curve.shape[1] - 1)].mean():.1f}",
+            interval(curve[:, -1]),
+            interval(curve[:, -1] - curve[:, 0], signed=True),
+            interval(area(curve, iterations)),
+            interval(played[:, -LAST:].mean(1)),
+        ]
+        lines.append(f"| {shown(arm)} | {' | '.join(cells)} |")
+    return lines
+
+
+def area(curve: Values, iterations: list[int]) -> Values:
+    """Mean height of curves [seeds, points] between their first and last point. Float [seeds]."""
+    widths = np.diff(iterations)
+    if len(widths) == 0:
+        return curve[:, 0]
+    heights = (curve[:, 1:] + curve[:, :-1]) / 2
+    return np.asarray(heights @ widths / widths.sum())
+
+
+def difference_table(study: Study, iterations: list[int]) -> list[str]:
+    """Every pair of arms: differences in points, paired by seed."""
+    lines = [
+        f"| difference, points | iteration {iterations[-1]} | mean of the curve | last {LAST} iterations of training |",
+        "| --- | --- | --- | --- |",
+    ]
+    for one, other in itertools.combinations(arms_of(study), 2):
+        curves = [final(study, arm, "evaluated") for arm in (one, other)]
+        played = [final(study, arm, "played")[:, -LAST:].mean(1) for arm in (one, other)]
+        areas = [area(curve, iterations) for curve in curves]
+        cells = [
+            interval(curves[0][:, -1] - curves[1][:, -1], signed=True),
+            interval(areas[0] - areas[1], signed=True),
+            interval(played[0] - played[1], signed=True),
+        ]
+        lines.append(f"| {shown(one)} - {shown(other)} | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(study: Study, iterations: list[int], path: Path) -> None:
+    """Success on held-out tasks, and while training, by iteration."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    held_out, training = figure.subplots(1, 2, sharey=True)
+    for arm in arms_of(study):
+        curves, played = 100 * final(study, arm, "evaluated"), 100 * final(study, arm, "played")
+        (line,) = held_out.plot(iterations, curves.mean(0), label=shown(arm), linewidth=2)
+        for curve in curves:
+            held_out.plot(iterations, curve, color=line.get_color(), alpha=0.2, linewidth=1)
+        window = min(5, played.shape[1])
+        smooth = np.array([np.convolve(one, np.ones(window) / window, "valid") for one in played])
+        numbers = np.arange(window, played.shape[1] + 1)
+        training.plot(numbers, smooth.mean(0), color=line.get_color(), linewidth=2)
+    seeds = len(final(study, arms_of(study)[0], "played"))
+    held_out.set_title(f"held-out tasks, mean of {seeds} seeds (thin: single seeds)", fontsize=10)
+    training.set_title("training tasks, mean of the last five iterations", fontsize=10)
+    held_out.set_ylabel("success, %")
+    for axes in (held_out, training):
+        axes.set_xlabel("iteration (16 tasks x 8 rollouts each)")
+        axes.grid(alpha=0.3)
+    held_out.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -39,43 +174,11 @@ def main() -> None:
     )
     args = parser.parse_args()
     study = json.loads(args.results.read_text())
-    curves = {
-        arm: np.array(
-            [[value for _, value in run["evaluated"]] for run in study["runs"] if run["arm"] == arm]
-        )
-        for arm in NAMES
-    }
-    iterations = [number for number, _ in study["runs"][0]["evaluated"]]
-    first, last_one = iterations[1], iterations[-1]
-    print(
-        f"| estimator | start | iteration {first} | iteration {last_one} | gain, points | minus GRPO, points |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
-    for arm, name in NAMES.items():
-        curve = curves[arm]
-        last, half = interval(100 * curve[:, -1])
-        gain, gain_half = interval(100 * (curve[:, -1] - curve[:, 0]))
-        ahead, ahead_half = interval(100 * (curve[:, -1] - curves["grpo"][:, -1]))
-        versus = "" if arm == "grpo" else f"{ahead:+.1f} ± {ahead_half:.1f}"
-        print(
-            f"| {name} | {100 * curve[:, 0].mean():.1f}% | {100 * curve[:, 1].mean():.1f}% | {last:.1f}% ± {half:.1f} "
-            f"| {gain:+.1f} ± {gain_half:.1f} | {versus} |"
-        )
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.add_subplot()
-    for arm, name in NAMES.items():
-        mean = 100 * curves[arm].mean(0)
-        (line,) = axes.plot(iterations, mean, label=name, linewidth=2)
-        for curve in 100 * curves[arm]:
-            axes.plot(iterations, curve, color=line.get_color(), alpha=0.25, linewidth=1)
-    axes.set_xlabel("iteration (16 tasks x 8 rollouts each)")
-    axes.set_ylabel("success on 140 held-out tasks, %")
-    axes.set_title(f"Quick start, mean of {len(curves['grpo'])} seeds (thin: single seeds)", fontsize=10)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(args.picture, dpi=110)
+    last = next(run for run in study["runs"] if run["phase"] == "final")
+    iterations = [number for number, _ in last["evaluated"]]
+    tables = [sweep_table(study), final_table(study, iterations), difference_table(study, iterations)]
+    print("\n\n".join("\n".join(table) for table in tables if table))
+    draw(study, iterations, args.picture)
 
 
 if __name__ == "__main__":

@@ -250,11 +250,15 @@ def test_nothing_is_imported_before_ctrl_c_has_an_answer() -> None:
 )
 def test_streams_that_are_closed_from_the_start(tmp_path: Path, closed: str, words: str) -> None:
     rows = [
-        {"task": "t", "trajectory": name, "step": 0, "observation": "o", "reward": float(name)} for name in "01"
+        {"task": "t", "trajectory": name, "step": 0, "observation": "o", "reward": float(name)}
+        for name in "01"
     ]
     (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m hgpo {words} {closed}"], cwd=tmp_path, capture_output=True, text=True
+        ["bash", "-c", f"{sys.executable} -m hgpo {words} {closed}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     if "out.jsonl" in words:

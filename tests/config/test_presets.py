@@ -15,7 +15,11 @@ from hgpo.estimators.table import ESTIMATORS
 from hgpo.settings import build
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
-NEW = {"rollout": {"engine": "hf"}, "update": {"loss": "ppo"}}
+NEW = {
+    "rollout": {"engine": "hf"},
+    "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
+    "agent": {"memory": "window", "show_status": False},
+}
 """Settings that did not exist when the presets were recorded."""
 
 

@@ -145,6 +145,48 @@ def test_each_fault_is_named(fault: Callable[[Door], None], finding: str) -> Non
     assert all("Fix: " in problem for problem in caught.value.problems)
 
 
+class Terminal(Door):
+    """Commands with capitals, spaces and lines."""
+
+    commands = ("Pull the Lever", '{"do": "push"}', "if open:\n    enter()", "  wait ")
+
+    def reset(self, task: str, *, seed: int | None = None) -> Observation:
+        return replace(super().reset(task, seed=seed), admissible=self.commands)
+
+    def step(self, action: str) -> Transition:
+        return replace(super().step(action), admissible=self.commands)
+
+
+def test_commands_must_reach_the_environment_as_they_are_listed() -> None:
+    check_env(Terminal())
+    lower = Terminal()
+    lower.action_form = "lower"  # type: ignore[attr-defined]
+    with pytest.raises(BadEnv, match=r"'Pull the Lever' reaches step\(\) as 'pull the lever'"):
+        check_env(lower)
+    tagged = Terminal()
+    tagged.commands = ("say </action>",)  # type: ignore[assignment]
+    with pytest.raises(BadEnv, match="without <action> tags"):
+        check_env(tagged)
+    unknown = Terminal()
+    unknown.action_form = "loud"  # type: ignore[attr-defined]
+    with pytest.raises(BadEnv, match="action_form is 'loud'"):
+        check_env(unknown)
+
+
+def test_what_an_environment_brings_besides_is_checked() -> None:
+    class Own(Door):
+        def prompt(self, situation: Any) -> Any:
+            return None
+
+        def memory(self) -> Any:
+            return []
+
+    with pytest.raises(
+        BadEnv, match=r"prompt\(situation\) returned NoneType(.|\n)*memory\(\) returned list without"
+    ):
+        check_env(Own())
+
+
 def test_missing_parts_are_listed_together() -> None:
     class Half:
         def reset(self, task: str, *, seed: int | None = None) -> Observation:

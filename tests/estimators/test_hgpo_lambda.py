@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from hgpo import HgpoError, StepBatch, estimate
 from hgpo.estimators.base import Record
-from hgpo.estimators.hgpo_lambda import generalised_advantages
+from hgpo.estimators.cuts import find_cuts
+from hgpo.estimators.hgpo_lambda import generalised_advantages, next_values
+from hgpo.estimators.shrinkage import partitions
 from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth
 from hgpo.lab.worlds import generator_for, make_world
+from tests import oracle
 from tests.strategies import Rows, step_rows
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
@@ -40,14 +43,18 @@ LAMBDA_SETTINGS = st.fixed_dictionaries(
 
 
 def with_ends(rows: Rows, seed: int) -> Rows:
-    """The same rows with a `done` column: each trajectory ended or was cut."""
+    """The same rows, each trajectory ended or cut, with what came next, a state of the task or not."""
     rng = random.Random(seed)
     last: dict[Any, int] = {}
     for row in rows:
         last[row["task"], row["trajectory"]] = row["step"]
     ended = {name: rng.random() < 0.5 for name in last}
     names = [(row["task"], row["trajectory"]) for row in rows]
-    return [{**row, "done": row["step"] == last[n] and ended[n]} for row, n in zip(rows, names)]
+    after = {name: rng.choice(["hall", "kitchen", "attic", None]) for name in last}
+    return [
+        {**row, "done": row["step"] == last[n] and ended[n], "next_observation": after[n]}
+        for row, n in zip(rows, names)
+    ]
 
 
 def chain(rewards: list[float], name: str, done: bool, seen: str = "room {}") -> Rows:
@@ -130,7 +137,8 @@ def test_depth_zero_and_lambda_zero_are_plain_one_step_state_values(
         after = following.get((row["task"], row["trajectory"], row["step"]))
         if after is not None:
             return values[after["task"], after["observation"]]
-        return 0.0 if row["done"] else values[row["task"], row["observation"]]
+        stand_in = values[row["task"], row["observation"]]
+        return 0.0 if row["done"] else values.get((row["task"], row["next_observation"]), stand_in)
 
     def means(targets: list[float]) -> dict[Any, float]:
         return {s: float(np.mean([y for y, other in zip(targets, state) if other == s])) for s in set(state)}
@@ -174,7 +182,62 @@ def test_only_the_end_of_the_cut_trajectory_is_treated_as_cut() -> None:
     found = estimate(StepBatch.from_rows(both), "hgpo_lambda", depth=0, lam=0.0, gamma=1.0, sweeps=0, **RAW)
     value = 10.0 / 3.0
     np.testing.assert_allclose(found.advantages, [0.0, -value, 0.0, 0.0, 0.0, 10.0 - value])
-    assert Record.of(StepBatch.from_rows(both)).truncated.tolist() == [False] * 3 + [True] + [False] * 2
+    record = Record.of(StepBatch.from_rows(both))
+    assert record.unfinished.tolist() == [False] * 3 + [True] + [False] * 2
+
+
+def test_what_came_after_a_cut_is_worth_what_was_recorded() -> None:
+    # Cut on the way back to room 0, which is worth 10 / 3 to the group; the room it was cut in is worth 10 / 3 as well
+    # only by its own share.
+    rows = chain([0.0, 0.0], "a", True) + chain([0.0, 0.0], "b", False) + chain([0.0, 9.0], "c", True)
+    rows[3]["next_observation"] = "room 0"
+    rows[2]["reward"] = 3.0
+    chosen = {"depth": 0, "lam": 0.0, "gamma": 1.0, "sweeps": 0, **RAW}
+    found = estimate(StepBatch.from_rows(rows), "hgpo_lambda", **chosen)
+    np.testing.assert_allclose(found.advantages, [-1.0, -3.0, 2.0, 4.0 - 3.0, -1.0, 6.0])
+    for unknown in (None, "a room that nobody acted in"):
+        rows[3]["next_observation"] = unknown
+        found = estimate(StepBatch.from_rows(rows), "hgpo_lambda", **chosen)
+        np.testing.assert_allclose(found.advantages, [-1.0, -3.0, 2.0, 0.0, -1.0, 6.0])
+
+
+def test_a_step_limit_is_an_end_unless_it_is_said_to_be_a_cut() -> None:
+    rows = chain([0.0, 0.0], "a", False) + chain([0.0, 9.0], "b", True)
+    chosen = {"depth": 0, "lam": 0.0, "gamma": 1.0, "sweeps": 0, **RAW}
+    cut = estimate(StepBatch.from_rows(rows), "hgpo_lambda", **chosen).advantages
+    np.testing.assert_allclose(cut, [0.0, 0.0, 0.0, 4.5])
+    limited = StepBatch.from_rows([{**row, "truncated": i == 1} for i, row in enumerate(rows)])
+    ended = estimate(limited, "hgpo_lambda", **chosen).advantages
+    np.testing.assert_allclose(ended, [0.0, -4.5, 0.0, 4.5])
+    asked = estimate(limited, "hgpo_lambda", time_limit="cut", **chosen).advantages
+    assert asked.tolist() == cut.tolist()
+
+
+@common
+@given(
+    step_rows(),
+    st.integers(0, 3),
+    st.sampled_from(["observation", "observation_action"]),
+    st.integers(0, 2**32),
+)
+def test_what_came_next_is_found_in_the_deepest_group_that_fits(
+    rows: Rows, depth: int, key: Any, seed: int
+) -> None:
+    rows = with_ends(rows, seed)
+    record = Record.of(StepBatch.from_rows(rows))
+    parts = partitions(record.levels(key, 1.0, depth), record.trajectories.trajectory_ids)
+    cuts = find_cuts(record, parts, key, 1.0, "cut")
+    order = record.trajectories.order.tolist()
+    for at, level, place in zip(cuts.rows.tolist(), cuts.level.tolist(), cuts.place.tolist()):
+        last = rows[order[at]]
+        after = {**last, "step": last["step"] + 1, "observation": last["next_observation"], "action": "?"}
+        *known, asked = oracle.contexts([*rows, after], depth, key)
+        agreeing = [next((k for k in range(depth + 1) if one[k] != asked[k]), depth + 1) - 1 for one in known]
+        if max(agreeing) < 0:
+            assert (level, place) == (depth, at)
+        else:
+            assert level == max(agreeing)
+            assert agreeing[order[place]] == level
 
 
 def test_without_a_done_column_every_trajectory_has_ended() -> None:
@@ -197,10 +260,13 @@ def test_with_exact_values_the_bias_is_zero_within_its_interval(name: str, lam: 
     cells = (rollouts.step * len(places.context) + rollouts.situation) * 4 + rollouts.action
     signs = generator_for("signs").choice([-1.0, 1.0], size=(20, int(cells.max()) + 1))
 
+    parts = partitions(record.levels("observation", 1.0, 0), record.trajectories.trajectory_ids)
+    cuts = find_cuts(record, parts, "observation", 1.0, "cut")
+
     def scores(baseline: np.ndarray) -> np.ndarray:
         """Mean error in standard errors over rollouts, added up over the cells with random signs, 20 times."""
-        cut = record.truncated
-        found = generalised_advantages(record.rewards, baseline, record.trajectories, cut, 0.95, lam)
+        following = next_values(baseline, record.trajectories, cuts, [baseline])
+        found = generalised_advantages(record.rewards, baseline, following, record.trajectories, 0.95, lam)
         sums = np.array([np.bincount(rollouts.rollout, sign[cells] * (found - true)) for sign in signs])
         # With lambda = 0 and sure moves the error has no spread at all: rounding is its measure then.
         spread: np.ndarray = np.maximum(sums.std(axis=1) / np.sqrt(sums.shape[1]), 1e-9)

@@ -11,7 +11,7 @@ import pytest
 from hgpo import HgpoError
 from hgpo.cli import main
 from hgpo.lab import study
-from hgpo.lab.accuracy import ErrorSums, measure
+from hgpo.lab.accuracy import ErrorSums, GradientSums, measure
 from hgpo.lab.entries import ENTRIES, OURS, Entry, ablations, choose
 from hgpo.lab.learning import learn
 from hgpo.lab.summary import Interval, summarise
@@ -25,6 +25,7 @@ def small_plan(**changes: object) -> study.StudyPlan:
     given = {
         "worlds": ("maze", "pairs"),
         "entries": FEW,
+        "lambdas": (),
         "learners": FEW[2:],
         "ablated": (),
         "ablation_worlds": (),
@@ -40,34 +41,66 @@ def small_plan(**changes: object) -> study.StudyPlan:
 
 def test_true_advantages_measure_as_perfect_and_noise_as_silence() -> None:
     rng = generator_for("tally")
-    perfect, noise, shifted = ErrorSums(), ErrorSums(), ErrorSums()
-    cells = np.arange(200)
+    perfect, noise = ErrorSums(), ErrorSums()
     true = rng.normal(size=200)
     for _ in range(60):
-        perfect.add(3.0 * true, true, cells, 200)
-        noise.add(rng.normal(size=200), true, cells, 200)
-        shifted.add(true + rng.normal(size=200) + np.sign(true), true, cells, 200)
+        perfect.add(3.0 * true, true, 200)
+        noise.add(rng.normal(size=200), true, 200)
     found = perfect.measures()
     assert found["mse"] == pytest.approx(0.0, abs=1e-12)
-    assert found["bias"] == pytest.approx(0.0, abs=1e-12)
-    assert found["variance"] == pytest.approx(0.0, abs=1e-12)
     assert found["correlation"] == pytest.approx(1.0)
     assert found["sign_agreement"] == 1.0
     found = noise.measures()
     assert found["mse"] > 0.99
     assert abs(found["correlation"]) < 0.05
-    found = shifted.measures()
-    assert found["bias"] > 0.02
-    # Noise of deviation 1 on estimates that are about 1.8 times too large.
-    factor = (true @ true) / (true @ true + np.abs(true).sum())
-    assert found["variance"] == pytest.approx(factor**2 / np.mean(true**2), rel=0.1)
+
+
+def test_bias_and_variance_of_gradients_are_told_apart() -> None:
+    rng = generator_for("gradients")
+    true = rng.normal(size=300)
+    across = rng.normal(size=300)
+    across -= true * (across @ true) / (true @ true)
+    across *= np.linalg.norm(true) / np.linalg.norm(across)
+    noisy, biased = GradientSums(true), GradientSums(true)
+    for _ in range(256):
+        noisy.add(2.0 * true + 6.0 * rng.normal(size=300))
+        biased.add(true + 0.5 * across + 0.1 * rng.normal(size=300))
+    found = noisy.measures()
+    # Unbiased however noisy; the noise of 256 gradients of variance 9 |g|^2 is all that is left.
+    assert found["gradient_bias"] == pytest.approx(0.0, abs=0.02)
+    assert found["gradient_variance"] == pytest.approx(9.0 * 300 / (true @ true), rel=0.05)
+    cosines = [found[name] for name in ("gradient_cosine", *(f"gradient_cosine_{n}" for n in (4, 16, 64)))]
+    for number, cosine in zip((1, 4, 16, 64), cosines):
+        assert cosine == pytest.approx(1 / np.sqrt(1 + found["gradient_variance"] / number), abs=0.02)
+    found = biased.measures()
+    # |mu|^2 = 1.25 |g|^2: averaging does not help.
+    assert found["gradient_bias"] == pytest.approx(0.2, abs=0.01)
+    assert found["gradient_cosine_64"] == pytest.approx(np.sqrt(0.8), abs=0.01)
+
+
+def test_rloo_is_not_charged_for_its_baseline_and_averaging_helps_it_more() -> None:
+    entries = [ENTRIES[label] for label in ("rloo", "gigpo", OURS)]
+    found = [measure(make_world("graph", seed), entries, 256) for seed in range(4)]
+
+    def mean(label: str, name: str) -> float:
+        return float(np.mean([f.entries[label][name] for f in found]))
+
+    assert abs(mean("rloo", "gradient_bias")) < 0.15
+    assert mean("rloo", "mse") > 0.9
+    variances = [mean(label, "gradient_variance") for label in (OURS, "gigpo", "rloo")]
+    assert variances == sorted(variances)
+    rloo, ours = (
+        mean(label, "gradient_cosine_64") - mean(label, "gradient_cosine") for label in ("rloo", OURS)
+    )
+    assert rloo > ours > 0.0
 
 
 def test_the_ceiling_is_above_every_estimator_on_average() -> None:
-    found = [measure(make_world("maze", seed), list(FEW), 10) for seed in range(4)]
-    ceiling = np.mean([f.ceiling for f in found])
+    found = [measure(make_world("maze", seed), list(FEW), 10, ("hgpo",)) for seed in range(4)]
+    ceiling = np.mean([f.ceilings["gradient_cosine"] for f in found])
     for entry in FEW:
         assert np.mean([f.entries[entry.label]["gradient_cosine"] for f in found]) < ceiling
+    assert list(found[0].levels) == ["hgpo"]
     assert len(found[0].levels["hgpo"]) == 3
     # The proposition assumes that errors of levels are uncorrelated. They are not.
     assert found[0].error_correlations["hgpo"][0, 1] > 0.5
@@ -156,12 +189,12 @@ def test_the_command_writes_page_plots_and_numbers(
     records = {(r["world"], r["estimator"]): r for r in document["records"]}
     assert set(records) == {(w, e) for w in ("maze", "cut") for e in ("hgpo", "hgpo_lambda")}
     for record in records.values():
-        for measure_name in ("mse", "correlation", "gradient_cosine", "ceiling"):
+        for measure_name in ("mse", "correlation", "gradient_cosine", "gradient_cosine_4", "gradient_bias"):
             low, high = record[measure_name]["interval"]
             assert low <= record[measure_name]["mean"] <= high
     page = (tmp_path / "docs" / "lab.md").read_text()
     assert "| maze |" in page
-    for name in ("gradient_cosine", "mse", "learning_table", "learning_network"):
+    for name in ("gradient_cosine", "mse", "groups", "learning_table", "learning_network"):
         assert f"lab/{name}.svg" in page
         assert (tmp_path / "docs" / "lab" / f"{name}.svg").stat().st_size > 1000
     assert (tmp_path / "docs" / "lab" / "lab.json").read_text() == file.read_text()

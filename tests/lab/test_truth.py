@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hgpo.estimators.returns import discounted_returns
+from hgpo.lab.accuracy import shared_observations
 from hgpo.lab.sampling import as_batch, sample
 from hgpo.lab.situations import first_logits, probabilities, situations
 from hgpo.lab.truth import truth, visit_chances
@@ -28,9 +29,14 @@ def test_every_world_is_sound(name: str) -> None:
     assert batch.trajectories.num_trajectories == 4
     contexts = places.contexts[places.context[rollouts.situation]]
     later = np.flatnonzero(rollouts.step >= 1)
-    if not world.knobs.remember_actions:
-        assert (contexts[later, -2] == contexts[later - 1, -1]).all()
-    assert (contexts[rollouts.step == 0, 0] == -1).all()
+    assert (contexts[:, -1] == batch.encoded("observation").codes).all()
+    if world.knobs.memory:
+        assert (contexts[rollouts.step == 0, 0] == -1).all()
+        if world.knobs.remember == "last":
+            assert (contexts[later, -2] == contexts[later - 1, -1]).all()
+    # What was seen after a step is what the next one acts on.
+    assert (batch["next_observation"][later - 1] == batch["observation"][later]).all()
+    assert (batch["success"] == np.isin(rollouts.rollout, rollouts.rollout[rollouts.reward > 1.0])).all()
 
 
 @pytest.mark.parametrize("name", ["maze", "slips", "aliased", "nothing", "costs", "chain"])
@@ -81,8 +87,37 @@ def test_where_the_horizon_only_cuts_values_do_not_depend_on_time() -> None:
 
 def test_actions_can_be_part_of_what_is_remembered() -> None:
     plain = situations(make_world("loops", 0))
-    richer = situations(make_world("loops", 0, remember_actions=True))
+    richer = situations(make_world("loops", 0, remember="actions"))
     assert richer.num_contexts > plain.num_contexts
+
+
+def test_the_first_steps_can_be_what_is_remembered() -> None:
+    places = situations(make_world("first", 3))
+    policy = probabilities(first_logits(places))
+    rollouts = sample(places, policy, 20, generator_for("first"))
+    seen = places.observation[rollouts.situation]
+    contexts = places.contexts[places.context[rollouts.situation]]
+    for number in range(20):
+        rows = np.flatnonzero(rollouts.rollout == number)
+        for place, row in enumerate(rows):
+            first = [*seen[rows[: min(place, 2)]], -1, -1][:2]
+            assert contexts[row].tolist() == [*first, seen[row]]
+
+
+def test_a_state_with_many_looks_behaves_as_before_and_is_seldom_seen_again() -> None:
+    plain, rare = make_world("maze", 4, memory=0, history=0.0), make_world("rare", 4, history=0.0)
+    one, many = situations(plain), situations(make_world("maze", 4, memory=0, history=0.0, looks=3))
+    found = [truth(places, probabilities(first_logits(places))) for places in (one, many)]
+    assert found[0].success == pytest.approx(found[1].success)
+    assert found[0].values[0, 0] == pytest.approx(found[1].values[0, 0])
+    assert rare.num_observations == 40 * plain.num_observations
+    shares = []
+    for world in (plain, rare):
+        places = situations(world)
+        rollouts = sample(places, probabilities(first_logits(places)), 8, generator_for("shared"))
+        shares.append(shared_observations(places, rollouts))
+    assert shares[0] > 0.95
+    assert shares[1] < 0.6
 
 
 def test_seeds_decide_everything() -> None:

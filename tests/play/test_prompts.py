@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from hgpo.envs import make, registry
+from hgpo.envs.actions import parse
 from hgpo.envs.actors import expert
 from hgpo.envs.prompt import Remembered, Situation
-from hgpo.errors import UnknownName
+from hgpo.errors import BadEnv, UnknownName
 from hgpo.play import Job, Limits, WindowMemory
-from hgpo.play.actions import parse
 from hgpo.play.prompts import observation_marks, shrink, style, styles
 from hgpo.play.stage import Environments, Stage
 from hgpo.policies.scripted import ScriptedPolicy
@@ -26,7 +27,7 @@ HERE = Situation(
 )
 
 
-@pytest.mark.parametrize("name", ["household", "webshop", "generic", "compact"])
+@pytest.mark.parametrize("name", ["household", "webshop", "generic", "compact", "plain"])
 @pytest.mark.parametrize("reasoning", [True, False])
 def test_everything_known_is_in_the_prompt(name: str, reasoning: bool) -> None:
     chosen = style(name, reasoning=reasoning, show_admissible=True)
@@ -35,6 +36,35 @@ def test_everything_known_is_in_the_prompt(name: str, reasoning: bool) -> None:
         assert part in text
     assert ("<think>" in text) == (reasoning and chosen.tags)
     assert parse(chosen.reply("look"), ["look"], tags=chosen.tags, reasoning=chosen.reasoning).outcome == "ok"
+
+
+@pytest.mark.parametrize("name", ["household", "generic", "compact", "plain"])
+def test_the_status_is_said_where_it_is_asked_for(name: str) -> None:
+    carrying = replace(HERE, status="carrying mug 2")
+    shown = style(name, show_admissible=True, show_status=True).render(carrying)
+    assert "carrying mug 2" in shown
+    assert style(name, show_admissible=True).render(carrying) == style(name, show_admissible=True).render(
+        HERE
+    )
+    assert style(name, show_admissible=True, show_status=True).render(HERE) == style(
+        name, show_admissible=True
+    ).render(HERE)
+
+
+def test_a_house_says_what_is_carried_until_it_is_put_down() -> None:
+    env = make("household", size="tiny", task_types=["pick_and_place_simple"])
+    task = env.tasks("train")[0]
+    seen = env.reset(task)
+    assert seen.info["status"] == "carrying nothing"
+    told = [(action, env.step(action)) for action in env.walkthrough(task)]  # type: ignore[attr-defined]
+    carried = [
+        action.split(" from ")[0].removeprefix("take ") for action, _ in told if action.startswith("take ")
+    ]
+    after = dict(told)
+    taken = next(action for action, _ in told if action.startswith("take "))
+    put = next(action for action, _ in told if action.startswith("move "))
+    assert after[taken].info["status"] == f"carrying {carried[0]}"
+    assert after[put].info["status"] == "carrying nothing"
 
 
 def test_help_is_never_offered_in_the_house() -> None:
@@ -50,6 +80,33 @@ def test_compact_writes_shared_beginnings_once() -> None:
 def test_compact_leaves_out_banner_and_repeated_task() -> None:
     first = Situation("put a mug.", "-= Welcome! =-\n\nYou see a bed 1.\n\nYour task is to: put a mug.")
     assert style("compact").render(first) == "task : put a mug.\nYou see a bed 1. >"
+
+
+def test_plain_keeps_every_text_and_command_as_it_is() -> None:
+    here = Situation(
+        "Buy Milk",
+        "Shelf:\n  -= Milk =-\nYour task is to: shop",
+        (Remembered(0, "A Door", "Open Door"),),
+        1,
+        ("look under Shelf", "help", "Take Milk , Eggs"),
+    )
+    text = style("plain").render(here)
+    for part in (here.observation, "A Door > Open Door", *(f"- {command}\n" for command in here.admissible)):
+        assert part in text
+    assert text.startswith("task : Buy Milk\n")
+
+
+def test_an_environment_writes_its_own_prompt_and_asks_for_what_it_mentions() -> None:
+    bare = style("env", write=lambda here: f"{here.task}? {'|'.join(here.admissible)}")
+    assert bare.render(HERE) == "put a mug in drawer 1.? " + "|".join(HERE.admissible)
+    assert bare.reply("look", bare.render(HERE)) == "look"
+    tagged = style("env", write=lambda here: "Think in <think></think>, act in <action></action>.")
+    reply = tagged.reply("look", tagged.render(HERE))
+    assert parse(reply, ["look"], tags=True, reasoning=True).outcome == "ok"
+    with pytest.raises(BadEnv, match="returned int"):
+        style("env", write=lambda here: 3).render(HERE)  # type: ignore[arg-type,return-value]
+    with pytest.raises(BadEnv, match="ZeroDivisionError"):
+        style("env", write=lambda here: str(1 / 0)).render(HERE)
 
 
 def test_commands_can_be_hidden() -> None:
@@ -90,7 +147,7 @@ def test_an_imported_prompt_gives_its_observation_back() -> None:
         for tags, reasoning in ((True, False), (True, True), (False, False)):
             for shown in (True, False):
                 text = style(name, tags=tags, reasoning=reasoning, show_admissible=shown).render(HERE)
-                if name == "compact":
+                if name in ("compact", "plain"):
                     assert before not in text
                     continue
                 rest = text[text.rindex(before) + len(before) :]
@@ -99,7 +156,7 @@ def test_an_imported_prompt_gives_its_observation_back() -> None:
 
 
 def test_every_folder_of_environments_brings_its_prompt() -> None:
-    assert styles() == ["compact", "generic", "household", "webshop"]
+    assert styles() == ["compact", "generic", "plain", "household", "webshop"]
     with pytest.raises(UnknownName, match="household, webshop"):
         registry.prompt("houshold")
 

@@ -95,6 +95,7 @@ def test_episode_metrics_are_those_of_the_episodes() -> None:
         "response_tokens": float(sum(len(step.response_ids) for step in steps)),
         "prompt_tokens": float(sum(len(step.prompt_ids) for step in steps)),
         "groups": 2.0,
+        "action_disagreement": 0.0,  # all of them go
     }
     batch = record(EPISODES)
     assert episode_metrics(batch) == expected, "to the last digit"
@@ -114,3 +115,20 @@ def test_one_long_episode_counts_as_one() -> None:
     metrics = episode_metrics(record([long, short]))
     assert metrics["success"] == metrics["score"] == 0.5
     assert metrics["episode_length"] == 20.5
+
+
+def test_disagreement_is_the_share_of_pairs_that_act_differently_where_they_see_the_same() -> None:
+    def acting(group: str, index: int, actions: str) -> Episode:
+        one = episode(group, index, len(actions), 1)
+        steps = [
+            dataclasses.replace(step, observation="hall" if number else "door", action=action)
+            for number, (step, action) in enumerate(zip(one.steps, actions))
+        ]
+        return dataclasses.replace(one, steps=tuple(steps))
+
+    # Door of task a: x, x, y, three pairs of which two differ; halls: z, z, one pair that agrees.
+    alike = [acting("a", 0, "xz"), acting("a", 1, "xz"), acting("a", 2, "y")]
+    assert episode_metrics(record(alike))["action_disagreement"] == 0.5
+    # The same door in another task is another place: no pairs, no number.
+    alone = record([acting("a", 0, "x"), acting("b", 0, "y")])
+    assert "action_disagreement" not in episode_metrics(alone)

@@ -160,6 +160,11 @@ def test_seeds_of_one_setting_stay_together_when_one_went_on(tmp_path: Path) -> 
     (tmp_path / "b" / "config.json").write_text(json.dumps(stored))
     (group,) = compare(runs)["groups"]
     assert group["runs"] == runs
+    for name in "ab":
+        stored = json.loads((tmp_path / name / "config.json").read_text())
+        stored["config"]["update"] = {"schedule": "linear"}
+        (tmp_path / name / "config.json").write_text(json.dumps(stored))
+    assert len(compare(runs)["groups"]) == 2
 
 
 def test_every_setting_of_a_large_comparison_is_in_its_page(tmp_path: Path) -> None:

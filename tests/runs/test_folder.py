@@ -104,8 +104,17 @@ def test_a_start_that_was_killed_at_once_is_in_nobodys_way(tmp_path: Path) -> No
         assert run.config_file.read_text() == foreign
 
 
+def fail(run: RunFolder, error: BaseException, made: list[str]) -> None:
+    """A run that ends with an error after it was described and has made some folders."""
+    with run.training():
+        begin(run.path, VERL)
+        for name in made:
+            (run.path / name).mkdir()
+        raise error
+
+
 @pytest.mark.parametrize(
-    ("error", "kept"),
+    ("error", "made"),
     [
         (BadSetting("no"), []),
         (KeyboardInterrupt(), []),
@@ -114,23 +123,20 @@ def test_a_start_that_was_killed_at_once_is_in_nobodys_way(tmp_path: Path) -> No
         (BadSetting("no"), ["start"]),
     ],
 )
-def test_a_start_that_fails_leaves_nothing(tmp_path: Path, error: BaseException, kept: list[str]) -> None:
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path, error: BaseException, made: list[str]) -> None:
     run = RunFolder(tmp_path / "run")
-    with pytest.raises(type(error)), run.training():
-        begin(run.path, VERL)
-        for name in kept:
-            (run.path / name).mkdir()
-        raise error
+    with pytest.raises(type(error)):
+        fail(run, error, made)
     assert not run.path.exists()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), DiskFull("x")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(28, "No space left on device"), DiskFull("x")]
+)
 def test_a_policy_that_was_made_to_start_from_is_kept(tmp_path: Path, error: BaseException) -> None:
     run = RunFolder(tmp_path / "run")
-    with pytest.raises(type(error)), run.training():
-        begin(run.path, VERL)
-        run.start.mkdir()
-        raise error
+    with pytest.raises(type(error)):
+        fail(run, error, ["start"])
     assert run.start.is_dir()
     assert run.exists()
 

@@ -226,7 +226,8 @@ def test_a_translated_setting_changes_what_verl_is_told(name):
     if name == "model.path":
         assert translate(config, start)[f"{MODEL}.path"] == "model"
         return
-    other = changed(config, name, "gspo" if name == "update.loss" else another(name, config))
+    words = {"update.loss": "gspo", "update.schedule": "cosine"}
+    other = changed(config, name, words[name] if name in words else another(name, config))
     if name == "update.micro_tokens":
         other = changed(config, name, 10**6)
     assert translate(other, start) != translate(config, start)

@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ..play.prompts import styles
+from ..play.prompts import OWN, styles
 from ..settings import Settings, build, setting, settings_of
 
+MEMORIES = ("window", "full", OWN)
+"""What the agent may remember, by name."""
 COLDEST = 1e-4
 """The lowest temperature that is not 0."""
 
@@ -22,7 +24,9 @@ COLDEST = 1e-4
 class EnvConfig(Settings):
     """The environment and how it is run."""
 
-    name: str = setting("household", "Registered name of the environment, or `module:Class`.")
+    name: str = setting(
+        "household", "The environment: a registered name, `module:Class` or `path/file.py:Class`."
+    )
     settings: dict[str, Any] = setting(dict, "Settings of the environment itself.")
     split: str = setting("train", "The split whose tasks are trained on.")
     tasks: int = setting(0, "Use only the first so many tasks of the split; 0 uses all.", low=0)
@@ -57,11 +61,25 @@ class EnvConfig(Settings):
 class AgentConfig(Settings):
     """What the agent sees and how it answers."""
 
-    prompt: str = setting("household", "Prompt style.", choices=styles)
+    prompt: str = setting(
+        "household",
+        "Prompt style; `env` is the environment's own function `prompt(situation)`.",
+        choices=lambda: [*styles(), OWN],
+    )
     reasoning: bool = setting(True, "Ask for thoughts inside <think></think> before the action.")
     show_admissible: bool = setting(True, "List the admissible commands in the prompt.")
+    show_status: bool = setting(
+        False,
+        "Say in the prompt what the agent knows of itself and would forget after K steps: what it carries, in the "
+        "household worlds, and how many steps it took.",
+    )
     history_length: int = setting(
         2, "K: how many past (observation, action) pairs the prompt shows.", low=0, high=1000
+    )
+    memory: str = setting(
+        "window",
+        "What the prompt shows of the past: `window` (the last K pairs), `full` (all), `env` (the environment's own "
+        "memory) or the address of a class with the methods of `hgpo.play.Memory`.",
     )
     max_steps: int = setting(50, "Longest episode.", low=1, high=1000000)
     max_prompt_tokens: int = setting(
@@ -166,6 +184,12 @@ class UpdateConfig(Settings):
 
     lr: float = setting(1e-6, "Learning rate of AdamW.", low=0, high=1)
     warmup: int = setting(0, "Updates over which the learning rate rises from 0.", low=0)
+    schedule: Literal["constant", "linear", "cosine"] = setting(
+        "constant", "How the learning rate falls over the iterations of the run."
+    )
+    lr_end: float = setting(
+        0.0, "Share of `lr` that a falling schedule approaches at the end of the run.", low=0, high=1
+    )
     weight_decay: float = setting(0.0, "AdamW's weight decay.", low=0)
     betas: tuple[float, float] = setting((0.9, 0.999), "AdamW's momentum factors.", low=0, below=1)
     epochs: int = setting(1, "Passes over each iteration's steps.", low=1)

@@ -1,8 +1,9 @@
 """Settings that come from a folder: a run's `config.json`, a model's `hgpo.json`.
 
 A folder may come from anywhere, so its settings are data: they choose among what is installed and never name code that
-is to be run. Where they do (an environment by its address, an interpreter, a package of taggers, attention kernels of
-the hub), the person at the command line has to name the same thing. Every reader of a folder comes through here.
+is to be run. Where they do (an environment or a memory by its address, an interpreter, a package of taggers, attention
+kernels of the hub), the person at the command line has to name the same thing. Every reader of a folder comes through
+here.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def _code(
             value = settings.get(key) if isinstance(settings, Mapping) else None
             if value not in harmless:
                 yield f"env.{key}", ("env", "settings", key), value
+    memory = tree.get("agent", {}).get("memory")
+    if isinstance(memory, str) and is_address(memory):
+        yield "agent.memory", ("agent", "memory"), memory
     attention = tree.get("model", {}).get("attention")
     if (
         isinstance(attention, str) and "/" in attention

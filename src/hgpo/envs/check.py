@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import BadEnv
+from .actions import action_form, parse
 from .contract import Observation, Transition
+from .prompt import Situation
 
 NONSENSE = ("", "   ", "xyzzy plugh", "go to " + "very " * 200 + "far", "čistý hrnek ☕\n", "{0} %s \\")
 """Actions that no environment understands; each must be answered in words."""
@@ -64,6 +66,42 @@ class _Check:
             )
             return None
 
+    def as_sent(self, admissible: Sequence[str], what: str) -> None:
+        """What is listed must reach the environment as it is listed, whichever form of reply is asked for."""
+        form = action_form(self.env)
+        for command in admissible:
+            if "..." in command:  # a template is never sent itself
+                continue
+            for reply, tags in ((f"<action>{command}</action>", True), (command, False)):
+                sent = parse(reply, admissible, tags=tags, form=form).action
+                if sent != command:
+                    self.wrong(
+                        f"{what}: the admissible {_short(command)} reaches step() as {_short(sent)}",
+                        "every listed command to be sent as it is listed",
+                        f"list it in the form that action_form={form!r} gives it, without <action> tags in it, or "
+                        "set action_form = 'verbatim'",
+                    )
+                    return
+
+    def own_parts(self, seen: Observation) -> None:
+        """What an environment may bring besides: a prompt and a memory."""
+        situation = Situation(str(seen.info.get("goal") or ""), seen.text, (), 0, tuple(seen.admissible))
+        if hasattr(self.env, "prompt"):
+            prompt = self.call("prompt(situation)", self.env.prompt, situation)
+            if not isinstance(prompt, str):
+                self.wrong(
+                    f"prompt(situation) returned {type(prompt).__name__}", "a string", "return the prompt"
+                )
+        if hasattr(self.env, "memory"):
+            memory = self.call("memory()", self.env.memory)
+            missing = [name for name in ("reset", "add", "recall") if not hasattr(memory, name)]
+            if missing:
+                self.wrong(
+                    f"memory() returned {type(memory).__name__} without {', '.join(missing)}",
+                    "the methods of hgpo.play.Memory",
+                    "return a new memory",
+                )
+
     def has_parts(self) -> bool:
         missing = [
             name for name in ("splits", "tasks", "reset", "step", "close") if not hasattr(self.env, name)
@@ -72,6 +110,11 @@ class _Check:
             kind = "property" if name == "splits" else "method"
             self.wrong(f"no {kind} {name!r}", "the parts of hgpo.envs.TextEnv", f"add the {kind} {name!r}")
         if missing:
+            return False
+        try:
+            action_form(self.env)
+        except BadEnv as error:
+            self.problems += error.problems
             return False
         try:
             seed = inspect.signature(self.env.reset).parameters.get("seed")
@@ -131,6 +174,7 @@ class _Check:
                 "return a list, one command an item",
             )
             return False
+        self.as_sent(seen.admissible, what)
         try:
             json.dumps(dict(seen.info))
         except (TypeError, ValueError) as error:
@@ -158,6 +202,7 @@ class _Check:
         seen = self.call(f"reset({task!r})", self.env.reset, task)
         if seen is None or not self.observation(seen, f"reset({task!r})", Observation):
             return None
+        self.own_parts(seen)
         trail: list[tuple[str, Any]] = [("", seen)]
         for _ in range(self.max_steps):
             choices = list(seen.admissible) or ["wait"]

@@ -65,6 +65,8 @@ class TextEnv(Protocol):
     An attribute `world_version` (a whole number, 1 where there is none) may say which version of its world an
     environment is: raise it by one when the same actions in the same task get other answers. Results of different
     versions are never compared.
+
+    A method `clone()` may return an independent copy in the middle of the episode; the lab values states with it.
     """
 
     @property

@@ -1,7 +1,7 @@
 """What a prompt may contain, and the words in which an environment wants its situations written.
 
 A folder of environments brings its words as `PROMPT` in a module `prompt`; the prompt style of the folder's name
-is written with them (`hgpo.play.prompts`).
+is written with them (`hgpo.play.prompts`). Any other environment may have a method `prompt(situation) -> str`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Situation:
     """How many actions were taken before this one."""
     admissible: Sequence[str] = ()
     """Commands that do something now; empty when unknown or not to be shown."""
+    status: str = ""
+    """What the agent knows of itself without looking, such as what it carries; empty when not to be shown."""
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,5 @@ class PromptWords:
     """The line above the admissible actions."""
     tidy: Callable[[Situation], Situation] | None = None
     """Leaves out what a prompt need not repeat."""
+    chinese: bool = True
+    """Whether a reply may have Chinese characters; the published runs count those as invalid."""

@@ -65,7 +65,8 @@ def factory(name: str) -> Callable[..., TextEnv]:
     if name in _registered:
         return _registered[name]
     if name in BUILT_IN:
-        return _at(BUILT_IN[name])
+        built_in: Callable[..., TextEnv] = located(BUILT_IN[name])
+        return built_in
     if ":" in name:
         return _addressed(name)
     plugins = _plugins()
@@ -77,17 +78,36 @@ def factory(name: str) -> Callable[..., TextEnv]:
     return loaded
 
 
-def _at(address: str) -> Callable[..., TextEnv]:
-    module, _, attribute = address.rpartition(":")
-    found: Callable[..., TextEnv] = getattr(_module(module), attribute)
-    return found
+def located(address: str) -> Any:
+    """What is at an address, `module:Name` or `path/file.py:Name`; modules of the current folder can be named too."""
+    name, _, attribute = address.rpartition(":")
+    module = _module(name)
+    if not hasattr(module, attribute):
+        own = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        ]
+        there = f"; it has {', '.join(own)}" if own else ""
+        raise AttributeError(f"{name} has no {attribute!r}{there}")
+    return getattr(module, attribute)
+
+
+def _importable(folder: Path) -> None:
+    """Let modules of `folder` be imported, after all that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def _module(name: str) -> ModuleType:
     """A module by its name, or by the path of its file."""
+    _importable(Path.cwd())
     if not name.endswith(".py"):
         return importlib.import_module(name)
     path = Path(name).expanduser().resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {name}")
+    _importable(path.parent)
     # One module a file, however its path is written; the digest keeps apart files of one name.
     known = f"hgpo_env_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if known not in sys.modules:
@@ -107,7 +127,7 @@ def _module(name: str) -> ModuleType:
 def _addressed(name: str) -> Callable[..., TextEnv]:
     """What is at an address, if it is an environment: nothing else is ever called."""
     try:
-        found = contained(functools.partial(_at, name))
+        found: Callable[..., TextEnv] = contained(functools.partial(located, name))
     except Exception as error:
         raise BadSetting(
             f"The environment {name!r} cannot be loaded ({cause(error)}). Expected the address of a class that can be "

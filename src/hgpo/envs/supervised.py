@@ -108,6 +108,7 @@ class SupervisedEnv:
         self._splits: tuple[str, ...] | None = None
         self._tasks: dict[str, tuple[str, ...]] = {}
         self._version: int | None = None
+        self._form: str | None = None
 
     @property
     def splits(self) -> Sequence[str]:
@@ -132,6 +133,13 @@ class SupervisedEnv:
         if self._version is None:
             self._version = int(self._try({"call": "world_version"}, self.reset_timeout, answers.version))
         return self._version
+
+    @property
+    def action_form(self) -> str:
+        """As the environment says; `verbatim` where it does not."""
+        if self._form is None:
+            self._form = str(self._try({"call": "action_form"}, self.reset_timeout, str))
+        return self._form
 
     def reset(self, task: str, *, seed: int | None = None) -> Observation:
         """Start the episode of `task`."""

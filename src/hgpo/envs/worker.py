@@ -9,6 +9,7 @@ The worker leads a group of processes. Whatever the environment starts belongs t
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO
 
 from ..errors import HgpoError
 from . import answers
+from .actions import action_form
 from .contract import Observation, TextEnv, Transition
 from .registry import make
 
@@ -37,6 +39,8 @@ def answer(env: TextEnv, request: Mapping[str, Any]) -> Any:
         return answers.task_ids(env.tasks(request["split"]), request["split"])
     if call == "world_version":
         return answers.version(getattr(env, "world_version", 1))
+    if call == "action_form":
+        return action_form(env)
     if call == "reset":
         return plain(answers.observation(env.reset(request["task"], seed=request["seed"])))
     if call == "step":
@@ -56,11 +60,11 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
         request = json.loads(line)
         try:
             if env is None:
-                env = make(request["factory"], **request["settings"])
+                env = answers.contained(functools.partial(make, request["factory"], **request["settings"]))
                 reply({"value": "ready"})
             else:
-                reply({"value": answer(env, request)})
-        except Exception as error:
+                reply({"value": answers.contained(functools.partial(answer, env, request))})
+        except (Exception, KeyboardInterrupt) as error:  # nobody presses Ctrl-C here: see `main`
             # Only what a user can fix is a user's error; all else is the environment's failure.
             user = isinstance(error, HgpoError)
             text = str(error) if user else answers.cause(error)

@@ -24,6 +24,7 @@ NormaliseOver = Literal["trajectories", "steps"]
 Single = Literal["raw", "zero"]
 Penalty = Literal["after_discount", "before_discount"]
 Variant = Literal["released", "paper"]
+TimeLimit = Literal["end", "cut"]
 
 S = TypeVar("S")
 
@@ -67,12 +68,27 @@ class Record:
         return made
 
     @property
-    def truncated(self) -> BoolArray:
-        """The last steps of trajectories that were cut while the task went on (`done` false). Bool [steps]."""
+    def last(self) -> BoolArray:
+        """The last steps of trajectories. Bool [steps]."""
+        last: BoolArray = self.trajectories.remaining == 0
+        return last
+
+    @property
+    def unfinished(self) -> BoolArray:
+        """The last steps of trajectories that stopped before the task ended (`done` false). Bool [steps]."""
         if "done" not in self.batch:
             return np.zeros(len(self.rewards), dtype=bool)
-        last = self.trajectories.remaining == 0
-        cut: BoolArray = last & ~self.batch.flag("done")[self.trajectories.order]
+        unfinished: BoolArray = self.last & ~self.batch.flag("done")[self.trajectories.order]
+        return unfinished
+
+    def cut(self, time_limit: TimeLimit) -> BoolArray:
+        """The unfinished ones whose task is taken to have gone on. Bool [steps].
+
+        Those that reached their step limit (`truncated`) are among them only with `cut`.
+        """
+        if time_limit == "cut":
+            return self.unfinished
+        cut: BoolArray = self.unfinished & ~self.batch.flag("truncated")[self.trajectories.order]
         return cut
 
 

@@ -6,11 +6,13 @@ With d(s) the least number of steps from s to success in that graph, a step that
 
     g_t = goal gamma^d(s')                      or, with `progress`,  goal gamma^(d(s') - d(s) + 1)
 
-and 0 where success cannot be reached. Targets take the place of returns in GiGPO (depth 0) or HGPO (deeper): a good
-step of a failing rollout gets credit, and luck after the step does not count. A group without success says nothing.
+A state from which success cannot be reached counts as one step further away than the furthest of its task from which it
+can. Targets take the place of returns in GiGPO (depth 0) or HGPO (deeper): a good step of a failing rollout gets
+credit, and luck after the step does not count. In a task without success all targets are equal and say nothing.
 
-A trajectory succeeded when its last row has `success`, or without that column when its last reward is positive. The
-state after a cut trajectory (`done` false) is unknown; the state it was cut in stands in.
+s' is the state of the next step; after the last step of a failed rollout it is the `next_observation`. Where that is
+not recorded, the step led nowhere if the task ended there, and to the state it was taken in if the rollout was cut
+(`done` false).
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..settings import setting
-from ..steps.columns import BoolArray, FloatArray, IntArray
+from ..steps.columns import FloatArray, IntArray
 from . import successor
 from .base import Estimator, Record
+from .following import NONE, recorded_next
 from .terms import Part, Result, Score
 
 UNREACHED = np.inf
@@ -41,51 +44,53 @@ class GraphgpoSettings(successor.SuccessorSettings):
 
 def compute(record: Record, s: GraphgpoSettings) -> Result:
     """Advantages of all steps; see the module's formulas."""
-    states = record.contexts(s.key, s.similarity)
-    here, there = distances(record, states.current)
-    steps = there - here + 1.0 if s.progress else there
-    reached = np.isfinite(there)
-    nearness = np.zeros(len(there))
+    here, there = distances(record, s)
     # A graph distance cannot shrink by more than one a step, so the exponent is never negative.
-    nearness[reached] = s.goal * np.power(s.gamma, np.maximum(steps[reached], 0.0))
+    nearness = s.goal * np.power(s.gamma, there - here + 1.0 if s.progress else there)
     targets = nearness - s.invalid_penalty * record.invalid
 
     def score() -> Score:
         distance = "d(next) - d + 1" if s.progress else "d(next)"
-        formula = (
-            f"goal gamma^({distance}), d the steps to success in the task's graph; 0 where it is not reached"
-        )
         parts = (
             Part(f"goal gamma^({distance})", 1.0, nearness),
             Part("invalid action", -s.invalid_penalty, record.invalid),
         )
+        formula = f"goal gamma^({distance}), d the steps to success in the task's graph"
         return Score("target", formula, targets, parts)
 
     return successor.compare(record, targets, s, score)
 
 
-def distances(record: Record, state: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Steps to success from the state of each step, and from the state it led to (inf: never). Float64 [steps]."""
-    remaining = record.trajectories.remaining
-    success = succeeded(record)
-    stays = record.truncated & ~success
-    inner = remaining > 0
-    following = np.where(inner, np.append(state[1:], 0), state)
-    edges = np.flatnonzero(inner)
+def distances(record: Record, s: successor.SuccessorSettings) -> tuple[FloatArray, FloatArray]:
+    """Steps to success from the state of each step, and from the state it led to. Float64 [steps]."""
+    state = record.contexts(s.key, s.similarity).current
+    success = successor.succeeded(record)
+    following = next_states(record, state, s)
+    edges = np.flatnonzero((following != NONE) & ~success)
     distance = nearest(following[edges], state[edges], state[success], int(state.max()) + 1)
-    there = np.where(inner | stays, distance[following], UNREACHED)
+    here = distance[state]
+    there = np.where(following == NONE, UNREACHED, distance[following])
     there[success] = 0.0
-    return distance[state], there
+    beyond = furthest(here, record.trajectories.task_ids) + 1.0
+    return np.minimum(here, beyond), np.minimum(there, beyond)
 
 
-def succeeded(record: Record) -> BoolArray:
-    """The last steps of successful trajectories. Bool [steps]."""
-    last = record.trajectories.remaining == 0
-    if "success" in record.batch:
-        flagged: BoolArray = last & record.batch.flag("success")[record.trajectories.order]
-        return flagged
-    rewarded: BoolArray = last & (record.rewards > 0.0)
-    return rewarded
+def next_states(record: Record, state: IntArray, s: successor.SuccessorSettings) -> IntArray:
+    """The state that each step led to, `NONE` for one that nobody acted in. Int [steps]."""
+    following = np.append(state[1:], NONE)
+    following[record.last] = NONE
+    following[record.unfinished] = state[record.unfinished]
+    ends = np.flatnonzero(record.last)
+    said = recorded_next(record, ends, s.key, s.similarity)
+    following[ends[said.recorded]] = said.state[said.recorded]
+    return following
+
+
+def furthest(distance: FloatArray, tasks: IntArray) -> FloatArray:
+    """The largest finite distance [steps] in the task of each step, 0 where none is. Float64 [steps]."""
+    most = np.zeros(int(tasks.max()) + 1)
+    np.maximum.at(most, tasks, np.where(np.isfinite(distance), distance, 0.0))
+    return most[tasks]
 
 
 def nearest(heads: IntArray, tails: IntArray, goals: IntArray, count: int) -> FloatArray:

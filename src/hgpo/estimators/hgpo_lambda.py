@@ -17,13 +17,15 @@ out: an estimate of the value of every context that was visited. So
    again over nested levels (only where the batch has actions);
 4. one division by the deviation over the batch, with a floor in reward units.
 
-After the last step of a trajectory V is 0 if the task ended there (`done`). If `done` is false the rollout was cut
-(truncated): what came next was not seen, and the value of the last context stands in for it. A batch without a `done`
-column has only ended trajectories. No critic, no further rollouts; docs/hgpo-lambda.md has the derivation.
+After the last step of a trajectory V is 0 if the task ended there: with `done`, and with `truncated`, a step limit
+being part of the task unless `time_limit="cut"`. Otherwise the rollout was cut and V is that of the context which
+`next_observation` makes with the steps before it (`cuts.py`). A batch without a `done` column has only ended
+trajectories. No critic, no further rollouts; docs/hgpo-lambda.md has the derivation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,11 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..settings import Settings, setting
-from ..steps.columns import BoolArray, FloatArray
+from ..steps.columns import FloatArray
 from ..steps.order import Trajectories
 from . import base
 from .base import Estimator, Record
 from .contexts import Key
+from .cuts import Cuts, find_cuts
 from .groups import dense
 from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
@@ -46,7 +49,7 @@ from .shrinkage import (
     level_weights,
     means_of_others,
     nested_means,
-    nested_value,
+    nested_values,
     partitions,
 )
 from .terms import Following, Part, Result, Score, Sum, Term, plain_sum
@@ -100,6 +103,11 @@ class HgpoLambdaSettings(Settings):
     invalid_penalty: float = setting(
         0.0, "Subtracted from the reward of each action that is not valid.", low=0.0
     )
+    time_limit: base.TimeLimit = setting(
+        "end",
+        "A rollout that reached its step limit (`truncated`) has ended, with nothing to come, or was cut, and "
+        "the value of what came next stands for what was not played.",
+    )
     key: Key = setting(
         "observation",
         "What makes two steps comparable: observation, observation_action, prompt or state_key.",
@@ -120,10 +128,11 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     weights = level_weights(parts, None, returns)
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
-    cut = record.truncated
-    values, targets = fit(rewards, returns, trajectories, parts, weights, cut, s)
+    cuts = find_cuts(record, parts, s.key, s.similarity, s.time_limit)
+    values, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
     value = values.result
-    errors = td_errors(rewards, value, trajectories, cut, s.gamma)
+    following = next_values(value, trajectories, cuts, values.values)
+    errors = td_errors(rewards, value, following, s.gamma)
     advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
     score = advantages + value
     seen = nested_levels(levels, targets, values)
@@ -150,10 +159,10 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
         )
 
     def lambda_returns() -> Score:
-        columns = {"reward": rewards, "V": value, "V next": next_values(value, trajectories, cut)}
-        following = Following("TD error", s.gamma * s.lam, errors, columns)
+        columns = {"reward": rewards, "V": value, "V next": following}
+        rest = Following("TD error", s.gamma * s.lam, errors, columns)
         formula = "V(t) + sum over j of (gamma lam)^j x TD error at t+j; TD error = reward + gamma V next - V"
-        return Score("lambda-return", formula, score, (Part("V(t)", 1.0, value),), following)
+        return Score("lambda-return", formula, score, (Part("V(t)", 1.0, value),), rest)
 
     return Result(advantages, returns, levels, sums, lambda_returns)
 
@@ -164,46 +173,48 @@ def fit(
     trajectories: Trajectories,
     parts: list[Partition],
     weights: list[FloatArray],
-    cut: BoolArray,
+    cuts: Cuts,
     s: HgpoLambdaSettings,
 ) -> tuple[Nested, FloatArray]:
     """Values of all contexts, and the lambda-returns [steps] they were fitted to."""
     targets = returns
     by_step = [weight[part.labels] for part, weight in zip(parts, weights)]
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
-    sweeps = s.sweeps if s.lam < 1.0 or cut.any() else 0
+    sweeps = s.sweeps if s.lam < 1.0 or len(cuts.rows) else 0
     for _ in range(sweeps):
-        value = nested_value(parts, by_step, targets)
-        targets = value + generalised_advantages(rewards, value, trajectories, cut, s.gamma, s.lam)
+        by_level = nested_values(parts, by_step, targets)
+        value = by_level[-1]
+        following = next_values(value, trajectories, cuts, by_level)
+        targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, s.lam)
     return nested_means(parts, weights, targets, targets), targets
 
 
 def generalised_advantages(
     rewards: FloatArray,
     values: FloatArray,
+    following: FloatArray,
     trajectories: Trajectories,
-    cut: BoolArray,
     gamma: float,
     lam: float,
 ) -> FloatArray:
-    """GAE(lambda) over values [steps]: discounted sums of r + gamma V(next) - V. Float64 [steps]."""
-    return discounted_returns(td_errors(rewards, values, trajectories, cut, gamma), trajectories, gamma * lam)
+    """GAE(lambda) over values and those of what followed [steps]: discounted sums of TD errors. Float64 [steps]."""
+    return discounted_returns(td_errors(rewards, values, following, gamma), trajectories, gamma * lam)
 
 
-def td_errors(
-    rewards: FloatArray, values: FloatArray, trajectories: Trajectories, cut: BoolArray, gamma: float
-) -> FloatArray:
+def td_errors(rewards: FloatArray, values: FloatArray, following: FloatArray, gamma: float) -> FloatArray:
     """delta_t = r_t + gamma V(t+1) - V(t). Float64 [steps]."""
-    errors: FloatArray = rewards + gamma * next_values(values, trajectories, cut) - values
+    errors: FloatArray = rewards + gamma * following - values
     return errors
 
 
-def next_values(values: FloatArray, trajectories: Trajectories, cut: BoolArray) -> FloatArray:
-    """V(t+1): 0 after the end of a task, the value of the last context where a rollout was cut. Float64 [steps]."""
+def next_values(
+    values: FloatArray, trajectories: Trajectories, cuts: Cuts, by_level: Sequence[FloatArray]
+) -> FloatArray:
+    """V(t+1) from V(t) [steps]: 0 after the end of a task, what `Cuts` says where one was cut. Float64 [steps]."""
     following = np.zeros_like(values)
     following[:-1] = values[1:]
     following[trajectories.remaining == 0] = 0.0
-    following[cut] = values[cut]
+    following[cuts.rows] = cuts.values(by_level)
     return following
 
 

@@ -181,12 +181,13 @@ def nested_means(
     return Nested.of(start, means, [weight[part.labels] for part, weight in zip(parts, weights)])
 
 
-def nested_value(parts: list[Partition], by_step: list[FloatArray], values: FloatArray) -> FloatArray:
-    """The result of `nested_means` and nothing else, with weights by step [steps], from `values` [steps] downward."""
-    estimate = values
+def nested_values(parts: list[Partition], by_step: list[FloatArray], values: FloatArray) -> list[FloatArray]:
+    """v_k of every level, as `nested_means` has them, with weights by step [steps], from `values` [steps] downward."""
+    estimate, by_level = values, []
     for part, weight in zip(parts, by_step):
         estimate = weight * part.means(values) + (1.0 - weight) * estimate
-    return estimate
+        by_level.append(estimate)
+    return by_level
 
 
 def means_of_others(

@@ -1,4 +1,7 @@
-"""Targets made from the state a step led to, compared as GiGPO and HGPO compare returns."""
+"""What the estimators share that judge a step by the state it led to: GraphGPO and G2PO.
+
+Their targets are compared as GiGPO compares returns (depth 0), or as HGPO does (deeper).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..settings import Settings, setting
-from ..steps.columns import FloatArray
+from ..steps.columns import BoolArray, FloatArray
 from . import base, hgpo
 from .base import Record
 from .contexts import Key
@@ -39,7 +42,7 @@ class SuccessorSettings(Settings):
     step_advantage_w: float = setting(1.0, "Weight of the step term.", low=0.0)
     invalid_penalty: float = setting(
         0.0,
-        "Subtracted from the reward (of GraphGPO: from the target) of each action that is not valid.",
+        "Subtracted from the target, and from the episode's score, of each action that is not valid.",
         low=0.0,
     )
     key: Key = setting("observation", "What makes two steps comparable.")
@@ -48,19 +51,27 @@ class SuccessorSettings(Settings):
     )
 
 
-def compare(record: Record, targets: FloatArray, s: SuccessorSettings, score: Callable[[], Score]) -> Result:
-    """Episode term plus step term of targets [steps] against those of the same state (or nested contexts).
+def compare(
+    record: Record,
+    targets: FloatArray,
+    s: SuccessorSettings,
+    score: Callable[[], Score],
+    more: tuple[FloatArray, Term] | None = None,
+) -> Result:
+    """Episode term plus w times the step term of targets [steps] against those of the same state (or nested contexts).
 
-    `score` says where the targets come from.
+    `score` says where the targets come from; `more` is a further part [steps] of the step term, with its term.
     """
     levels = record.levels(s.key, s.similarity, s.depth)
     terms: tuple[Term, ...]
     if s.depth == 0:
-        step, term = compare_states(levels[0], targets, s.mode, "sample", 1e-6)
+        step, term = compare_states(levels[0], targets, s.mode, "sample", EPISODE.epsilon)
         terms = (term,)
     else:
         chosen = hgpo.HgpoSettings(depth=s.depth, mode=s.mode)
         step, terms = hgpo.mix(record, levels, targets, chosen, hgpo.VARIANTS["released"])
+    if more is not None:
+        step, terms = step + more[0], (*terms, more[1])
     episode = compare_episodes(record, s.mode, EPISODE, s.invalid_penalty)
     advantages = s.episode_w * episode.advantages + s.step_advantage_w * step
     both = (
@@ -68,3 +79,15 @@ def compare(record: Record, targets: FloatArray, s: SuccessorSettings, score: Ca
         *(term.times(s.step_advantage_w) for term in terms),
     )
     return Result(advantages, targets, levels, plain_sum(advantages, both), score)
+
+
+def succeeded(record: Record) -> BoolArray:
+    """The last steps of successful trajectories. Bool [steps].
+
+    A trajectory succeeded when its last row has `success`, or without that column when its last reward is positive.
+    """
+    if "success" in record.batch:
+        flagged: BoolArray = record.last & record.batch.flag("success")[record.trajectories.order]
+        return flagged
+    rewarded: BoolArray = record.last & (record.rewards > 0.0)
+    return rewarded

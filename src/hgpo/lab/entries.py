@@ -24,7 +24,8 @@ OURS = "hgpo_lambda"
 ENTRIES: dict[str, Entry] = {
     entry.label: entry
     for entry in (
-        Entry("grpo", "grpo"),
+        Entry("grpo", "grpo", {"normalise_over": "trajectories"}),
+        Entry("grpo_rows", "grpo", {"normalise_over": "steps"}),
         Entry("dr_grpo", "dr_grpo"),
         Entry("rloo", "rloo"),
         Entry("reinforce_plus_plus", "reinforce_plus_plus"),
@@ -44,11 +45,25 @@ LEARNERS = ("grpo", "gigpo", "hgpo", "hgpo_mean", "hgpo_shrinkage", "graphgpo", 
 """Those that also train policies: one of each family, since a run costs as much as many measurements."""
 
 
+LEVELLED = ("hgpo", "hgpo_mean", OURS)
+"""Those whose levels are also measured one by one."""
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+def lambdas() -> list[Entry]:
+    """Ours by lambda, measured wherever the estimators are, to say which suits how many tasks an update."""
+    return [Entry(f"{OURS} lam={lam:g}", OURS, {"lam": lam}) for lam in LAMBDAS if lam != 0.5]
+
+
 def ablations() -> list[Entry]:
-    """The variations that the released code cannot run, and those of our own estimator."""
-    entries = [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 2, 4)]
+    """The variations that the released code cannot run, and those of our own estimator.
+
+    First come the estimators as they are: the others are compared with the one of the same name.
+    """
+    entries = [Entry(name, name) for name in ("hgpo", OURS, "g2po", "graphgpo")]
+    entries += [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 4)]
     entries += [
-        Entry(f"hgpo alpha={alpha:g}", "hgpo", {"length_weight_alpha": alpha}) for alpha in (0.0, 1.0, 2.0)
+        Entry(f"hgpo alpha={alpha:g}", "hgpo", {"length_weight_alpha": alpha}) for alpha in (0.0, 2.0)
     ]
     entries += [
         Entry("hgpo base_group=true", "hgpo", {"base_group": True}),
@@ -62,9 +77,9 @@ def ablations() -> list[Entry]:
         ),
     ]
     ours: dict[str, Sequence[Any]] = {
-        "lam": (0.0, 0.25, 0.5, 0.75, 0.9, 1.0),
+        "lam": LAMBDAS,
         "depth": (0, 1, 2, 4, 8),
-        "sweeps": (0, 1, 2, 5, 20),
+        "sweeps": (0, 1, 2, 20),
         "shrinkage": ("none",),
         "pool_actions": (False,),
         "baseline": ("leave_one_out",),
@@ -73,6 +88,8 @@ def ablations() -> list[Entry]:
     for name, values in ours.items():
         entries += [Entry(f"{OURS} {name}={_text(value)}", OURS, {name: value}) for value in values]
     entries.append(Entry(f"{OURS} lam=0 depth=0 plain", OURS, PLAIN))
+    entries.append(Entry(f"{OURS} lam=0 depth=0 plain, no sweeps", OURS, {**PLAIN, "sweeps": 0}))
+    entries.append(Entry("g2po mean_norm", "g2po", {"mode": "mean_norm"}))
     entries.append(Entry("g2po mean_norm, no episode term", "g2po", {"mode": "mean_norm", "episode_w": 0.0}))
     entries.append(Entry("g2po depth=2", "g2po", {"depth": 2}))
     entries.append(Entry("graphgpo gamma=0.95", "graphgpo", {"gamma": 0.95}))
@@ -81,6 +98,17 @@ def ablations() -> list[Entry]:
 
 
 PLAIN = {"lam": 0.0, "depth": 0, "shrinkage": "none", "pool_actions": False}
+
+
+def with_engine() -> list[Entry]:
+    """What is measured in a real engine: all of the above, and the settings that are in question there."""
+    depths = [Entry(f"{OURS} depth={depth}", OURS, {"depth": depth}) for depth in (0, 1, 4)]
+    depths += [Entry(f"hgpo depth={depth}", "hgpo", {"depth": depth}) for depth in (0, 1, 4)]
+    cuts = [
+        Entry(f"{OURS} time_limit=cut", OURS, {"time_limit": "cut"}),
+        Entry(f"{OURS} lam=0 time_limit=cut", OURS, {"lam": 0.0, "time_limit": "cut"}),
+    ]
+    return [*ENTRIES.values(), *lambdas(), *depths, *cuts]
 
 
 def choose(names: Sequence[str] | None) -> list[Entry]:

@@ -13,8 +13,7 @@ SHOWN = ("grpo", "gigpo", "hgpo", "g2po", "graphgpo", OURS)
 COLOURS = dict(zip(SHOWN, ("#9a9a9a", "#c6a15b", "#4c78a8", "#72a35e", "#9d6ab5", "#d1495b")))
 
 
-def draw(document: dict[str, Any], folder: Path) -> list[str]:
-    """Write all plots that the document has numbers for; returns their file names."""
+def _prepare() -> None:
     try:
         import matplotlib
     except ImportError:
@@ -24,12 +23,39 @@ def draw(document: dict[str, Any], folder: Path) -> list[str]:
     matplotlib.rcParams.update(
         {"svg.hashsalt": "hgpo", "svg.fonttype": "none", "font.size": 8, "axes.spines.top": False}
     )
+
+
+def draw(document: dict[str, Any], folder: Path) -> list[str]:
+    """Write all plots that the document of small worlds has numbers for; returns their file names."""
+    _prepare()
     written = [bars(document, folder, "gradient_cosine"), bars(document, folder, "mse")]
+    if len(document["groups"][0]["cosine"]) > 1:
+        written.append(groups(document, folder))
     if document["learning"]:
         written += [learning(document, folder, policy) for policy in ("table", "network")]
     if document["ablations"]:
         written.append(variations(document, folder))
     return written
+
+
+def draw_games(document: dict[str, Any], folder: Path, name: str) -> str:
+    """Cosine of every estimator with its interval, from the lowest to the highest."""
+    _prepare()
+    from matplotlib import pyplot
+
+    rows = [row for row in document["estimators"] if row["cosine"]["mean"] is not None]
+    rows.sort(key=lambda row: (row["cosine"]["mean"], row["estimator"]))
+    figure, axes = pyplot.subplots(figsize=(6, 0.6 + 0.19 * len(rows)))
+    for place, row in enumerate(rows):
+        mean, (low, high) = row["cosine"]["mean"], row["cosine"]["interval"]
+        colour = COLOURS.get(row["estimator"], "#555555")
+        axes.hlines(place, low, high, colors=colour, lw=1.2)
+        axes.plot([mean], [place], "o", color=colour, ms=4 if row["estimator"] in COLOURS else 3)
+    axes.set_yticks(range(len(rows)), [row["estimator"] for row in rows])
+    axes.set_xlabel("cosine with the true advantages, 95 % interval over games")
+    axes.grid(axis="x", lw=0.3)
+    axes.spines["right"].set_visible(False)
+    return save(figure, folder, f"{name}.svg")
 
 
 def save(figure: Any, folder: Path, name: str) -> str:
@@ -67,6 +93,25 @@ def bars(document: dict[str, Any], folder: Path, measure: str) -> str:
     axes.set_xticks(range(len(worlds)), worlds, rotation=30, ha="right")
     axes.legend(ncols=4, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
     return save(figure, folder, f"{measure}.svg")
+
+
+def groups(document: dict[str, Any], folder: Path) -> str:
+    """Cosine of the mean gradient against the number of groups: estimators, and ours by lambda."""
+    from matplotlib import pyplot
+
+    by_label = {row["estimator"]: row["cosine"] for row in document["groups"]}
+    lams = [*sorted(label for label in by_label if label.startswith(f"{OURS} lam=")), OURS]
+    figure, grid = pyplot.subplots(1, 2, figsize=(8, 2.8), sharey=True)
+    for axes, labels in zip(grid, ([*SHOWN, "hgpo_mean"], lams)):
+        for label in [one for one in labels if one in by_label] + ["ceiling"]:
+            numbers = list(by_label[label])
+            heights = [by_label[label][number]["mean"] for number in numbers]
+            colour = "black" if label == "ceiling" else COLOURS.get(label)
+            axes.plot(numbers, heights, marker="o", ms=3, lw=1, label=label, color=colour)
+        axes.set_xlabel("groups averaged over")
+        axes.legend(fontsize=6, frameon=False)
+    grid[0].set_ylabel("cosine with the true gradient")
+    return save(figure, folder, "groups.svg")
 
 
 def learning(document: dict[str, Any], folder: Path, policy: str) -> str:
@@ -113,10 +158,10 @@ def variations(document: dict[str, Any], folder: Path) -> str:
             if a["variation"].startswith(prefix) and "plain" not in a["variation"]
         ]
         points = [a["variation"].removeprefix(prefix) for a in varied]
-        for name in varied[0]["worlds"]:
+        for name in varied[0]["worlds"] if varied else ():
             heights = [a["worlds"][name]["gradient_cosine"]["mean"] for a in varied]
             axes.plot(points, heights, marker="o", ms=3, lw=1, label=name)
-        axes.set_xlabel("lambda" if setting == "lam" else "depth (the policy remembers 2 steps)")
+        axes.set_xlabel("lambda" if setting == "lam" else "depth")
     grid[0].set_ylabel("cosine with the true gradient")
     grid[1].legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return save(figure, folder, "variations.svg")

@@ -22,6 +22,10 @@ class SampledSteps:
     reward: FloatArray
     done: BoolArray
     """At the last step of a rollout: whether the task ended there. False at a cut."""
+    success: BoolArray
+    """Whether the rollout reached the goal."""
+    arrival: IntArray
+    """What was seen after the step."""
 
     def between(self, first: int, last: int) -> SampledSteps:
         """The rollouts `first` <= n < `last`, numbered from 0."""
@@ -33,6 +37,8 @@ class SampledSteps:
             self.action[rows],
             self.reward[rows],
             self.done[rows],
+            self.success[rows],
+            self.arrival[rows],
         )
 
 
@@ -45,7 +51,8 @@ def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Ge
     draws = rng.random((horizon, 2, count))
     situation = np.zeros((horizon, count), dtype=np.int64)
     action, reward = np.zeros_like(situation), np.zeros((horizon, count))
-    ended = np.zeros((horizon, count), dtype=bool)
+    arrival = np.zeros_like(situation)
+    ended, solved = np.zeros((horizon, count), dtype=bool), np.zeros(count, dtype=bool)
     length = np.full(count, horizon)
     here, alive = np.zeros(count, dtype=np.int64), np.arange(count)
     for t in range(horizon):
@@ -53,8 +60,10 @@ def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Ge
         outcome = (draws[t, 1, alive, None] >= happen[here, act]).sum(axis=1)
         situation[t, alive], action[t, alive] = here, act
         reward[t, alive] = places.rewards[here, act, outcome]
+        arrival[t, alive] = places.arrivals[here, act, outcome]
         over = places.ends[here, act, outcome]
         ended[t, alive] = over
+        solved[alive[over]] = True
         length[alive[over]] = t + 1
         here, alive = places.following[here, act, outcome][~over], alive[~over]
         if len(alive) == 0:
@@ -71,6 +80,8 @@ def sample(places: Situations, policy: FloatArray, count: int, rng: np.random.Ge
         action[step, rollout],
         reward[step, rollout],
         ended[step, rollout],
+        solved[rollout],
+        arrival[step, rollout],
     )
 
 
@@ -88,5 +99,7 @@ def as_batch(places: Situations, rollouts: SampledSteps) -> StepBatch:
             "action": Categorical(rollouts.action, acts),
             "reward": rollouts.reward,
             "done": rollouts.done,
+            "success": rollouts.success,
+            "next_observation": Categorical(rollouts.arrival, names),
         }
     )

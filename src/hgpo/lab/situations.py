@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..steps.columns import BoolArray, FloatArray, IntArray
-from .worlds import SmallWorld, generator_for
+from .worlds import Knobs, SmallWorld, generator_for
 
 Context = tuple[int, ...]
 NONE = -1
@@ -37,6 +37,8 @@ class Situations:
     """[M, A, B]"""
     ends: BoolArray
     """[M, A, B] whether the task ends with this outcome."""
+    arrivals: IntArray
+    """[M, A, B] what is seen after it."""
 
     @property
     def num_contexts(self) -> int:
@@ -48,7 +50,7 @@ def situations(world: SmallWorld) -> Situations:
     """Walk the world from its start and number the situations that can be reached."""
     actions = world.next_states.shape[1]
     outcomes = world.next_states.shape[2]
-    memory, remember = world.knobs.memory, world.knobs.remember_actions
+    memory = world.knobs.memory
     start = (0, (*(NONE,) * memory, int(world.observations[0])))
     numbers: dict[tuple[int, Context], int] = {start: 0}
     reached = [start]
@@ -56,8 +58,7 @@ def situations(world: SmallWorld) -> Situations:
     for state, context in reached:
         rows = []
         for action in range(actions):
-            element = context[-1] * actions + action if remember else context[-1]
-            past = (*context[1:-1], element) if memory else ()
+            past = _remembered(context, action, world.knobs)
             for outcome in range(outcomes):
                 target = int(world.next_states[state, action, outcome])
                 if world.terminal[target]:
@@ -82,7 +83,20 @@ def situations(world: SmallWorld) -> Situations:
         world.chances[states],
         world.rewards[states],
         world.terminal[world.next_states[states]],
+        world.observations[world.next_states[states]],
     )
+
+
+def _remembered(context: Context, action: int, knobs: Knobs) -> Context:
+    """What is remembered once `action` was taken in `context`, its last element being the present observation."""
+    *past, seen = context
+    if not past:
+        return ()
+    if knobs.remember == "first":
+        # The places fill from the first on, and then stay as they are.
+        free = past.index(NONE) if NONE in past else len(past)
+        return (*past[:free], seen, *past[free + 1 :]) if free < len(past) else tuple(past)
+    return (*past[1:], seen * knobs.actions + action if knobs.remember == "actions" else seen)
 
 
 def first_logits(places: Situations) -> FloatArray:

@@ -6,22 +6,32 @@ unit of repetition: it draws another world of the same kind, another policy and 
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.pool
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import resource_tracker
 from typing import Any
 
 from ..progress import Progress
 from .accuracy import measure
-from .entries import ENTRIES, LEARNERS, Entry, ablations
+from .entries import ENTRIES, LEARNERS, LEVELLED, Entry, ablations, lambdas
 from .learning import PolicyName, learn
+from .processes import work_through
 from .worlds import WORLDS, make_world
 
-ABLATION_WORLDS = ("maze", "history", "slips", "aliased", "nothing", "pairs", "long")
+ABLATION_WORLDS = (
+    "maze",
+    "history",
+    "slips",
+    "aliased",
+    "nothing",
+    "pairs",
+    "long",
+    "memoryless",
+    "deeper",
+    "actions",
+    "first",
+    "rare",
+)
 QUICK_LEARNING = ("maze", "slips", "aliased")
 POLICY_NAMES: tuple[PolicyName, ...] = ("table", "network")
 
@@ -32,6 +42,8 @@ class StudyPlan:
 
     worlds: tuple[str, ...]
     entries: tuple[Entry, ...]
+    lambdas: tuple[Entry, ...]
+    """Measured on the same batches, for the table by number of groups."""
     learners: tuple[Entry, ...]
     ablated: tuple[Entry, ...]
     ablation_worlds: tuple[str, ...]
@@ -56,11 +68,12 @@ def full_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, see
     return StudyPlan(
         worlds=names,
         entries=chosen,
+        lambdas=() if entries else tuple(lambdas()),
         learners=learners,
         ablated=() if entries else tuple(ablations()),
         ablation_worlds=tuple(name for name in ABLATION_WORLDS if name in names),
         seeds=seeds or 40,
-        batches=40,
+        batches=64,
         learning_worlds=names,
         learning_seeds=seeds or 30,
         updates=80,
@@ -74,6 +87,7 @@ def quick_plan(worlds: Sequence[str] | None, entries: Sequence[Entry] | None, se
     return StudyPlan(
         worlds=full.worlds,
         entries=full.entries,
+        lambdas=full.lambdas,
         learners=full.learners,
         ablated=(),
         ablation_worlds=(),
@@ -118,12 +132,12 @@ def jobs(plan: StudyPlan) -> list[StudyJob]:
         if plan.learners
     ]
     listed += [
-        StudyJob("measure", world, seed, plan.entries, plan.batches)
+        StudyJob("measure", world, seed, plan.entries + plan.lambdas, plan.batches)
         for seed in range(plan.first_seed, plan.first_seed + plan.seeds)
         for world in plan.worlds
     ]
     listed += [
-        StudyJob("ablate", world, seed, plan.ablated, plan.batches // 2)
+        StudyJob("ablate", world, seed, plan.ablated, plan.batches // 4)
         for seed in range(plan.first_seed, plan.first_seed + plan.ablation_seeds)
         for world in plan.ablation_worlds
         if plan.ablated
@@ -140,7 +154,8 @@ def work(job: StudyJob) -> tuple[tuple[str, str, int, str], dict[str, Any], floa
         for entry in job.entries:
             numbers[entry.label] = learn(world, entry, job.policy, job.amount).curve.tolist()
     else:
-        measured = measure(world, list(job.entries), job.amount)
+        levelled = LEVELLED if job.kind == "measure" else ()
+        measured = measure(world, list(job.entries), job.amount, levelled)
         numbers = asdict(measured)
         numbers["error_correlations"] = {k: v.tolist() for k, v in measured.error_correlations.items()}
     return job.key, numbers, time.process_time() - start
@@ -159,14 +174,9 @@ class StudyResults:
         return [r for (k, w, _, p), r in self.results.items() if (k, w, p) == (kind, world, policy)]
 
 
-def _workers(count: int) -> multiprocessing.pool.Pool:
-    """Processes that leave Ctrl-C to this one, which ends them; it reaches the whole group of a terminal."""
-    resource_tracker.ensure_running()  # on its start it lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return multiprocessing.get_context("spawn").Pool(count)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def worker() -> Callable[[StudyJob], tuple[tuple[str, str, int, str], dict[str, Any], float]]:
+    """What every process does with a job."""
+    return work
 
 
 def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
@@ -176,14 +186,7 @@ def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
     seconds = 0.0
     with Progress("lab", total=sum(job.size for job in todo)) as bar:
         sizes = {job.key: job.size for job in todo}
-        if processes <= 1:
-            for job in todo:
-                key, numbers, spent = work(job)
-                results[key], seconds = numbers, seconds + spent
-                bar.add(sizes[key])
-        else:
-            with _workers(processes) as pool:
-                for key, numbers, spent in pool.imap_unordered(work, todo):
-                    results[key], seconds = numbers, seconds + spent
-                    bar.add(sizes[key])
+        for key, numbers, spent in work_through(worker, todo, processes):
+            results[key], seconds = numbers, seconds + spent
+            bar.add(sizes[key])
     return StudyResults(plan, dict(sorted(results.items())), seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,15 +9,32 @@ from typing import Any
 import numpy as np
 
 from ..runs.statistics import t95
+from .accuracy import groups_name, groups_within
 from .entries import OURS
+from .records import Document, rounded
 from .study import POLICY_NAMES, StudyResults
 from .worlds import WORLDS
 
-MEASURES = ("mse", "bias", "variance", "correlation", "sign_agreement", "gradient_cosine")
-LEVEL_MEASURES = ("share", "mse", "bias", "variance", "correlation", "sign_agreement")
+MEASURES = (
+    "mse",
+    "gradient_bias",
+    "gradient_variance",
+    "correlation",
+    "sign_agreement",
+    "gradient_cosine",
+)
+LEVEL_MEASURES = (
+    "share",
+    "mse",
+    "gradient_bias",
+    "gradient_variance",
+    "correlation",
+    "sign_agreement",
+    "gradient_cosine",
+)
 CURVE_POINTS = 20
-BETTER_LOW = {"mse", "bias", "variance"}
-Document = dict[str, Any]
+UNBOUNDED = ("gradient_bias", "gradient_variance")
+BETTER_LOW = {"mse", *UNBOUNDED}
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,8 @@ def summarise(results: StudyResults) -> Document:
     """The whole document; `records` has one entry per world and estimator."""
     plan = results.plan
     document: Document = {
-        "schema_version": 1,
+        "schema_version": 2,
+        "kind": "worlds",
         "plan": {
             "first_seed": plan.first_seed,
             "seeds": plan.seeds,
@@ -77,35 +94,12 @@ def summarise(results: StudyResults) -> Document:
         "worlds": {name: world(results, name) for name in plan.worlds},
         "records": [record(results, name, entry.label) for name in plan.worlds for entry in plan.entries],
         "aggregate": aggregate(results),
+        "groups": by_groups(results),
         "levels": levels(results),
         "learning": curves(results),
         "ablations": ablations(results),
     }
-    # Tables and plots are the same whether they come from a run or from its file.
-    rounded: Document = _rounded(document)
-    return rounded
-
-
-def dump(document: Document) -> str:
-    """The document as JSON with one record a line."""
-    parts = []
-    for name, value in document.items():
-        if isinstance(value, list):
-            lines = ",\n".join(json.dumps(item) for item in value)
-            text = f"[\n{lines}\n]" if value else "[]"
-        else:
-            text = json.dumps(value)
-        parts.append(f"{json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _rounded(value: Any) -> Any:
-    """The same with four digits."""
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return dict(rounded(document))
 
 
 def world(results: StudyResults, name: str) -> Document:
@@ -116,7 +110,8 @@ def world(results: StudyResults, name: str) -> Document:
         "knobs": asdict(WORLDS[name].knobs),
         "success": Interval.of([r["success"] for r in measured]).as_json(),
         "steps": Interval.of([r["steps"] for r in measured]).as_json(),
-        "ceiling": Interval.of([r["ceiling"] for r in measured]).as_json(),
+        "shared": Interval.of([r["shared"] for r in measured]).as_json(),
+        "ceiling": Interval.of([r["ceilings"]["gradient_cosine"] for r in measured]).as_json(),
     }
 
 
@@ -124,9 +119,9 @@ def record(results: StudyResults, name: str, label: str) -> Document:
     """All measures of one estimator in one world."""
     measured = results.of("measure", name)
     document: Document = {"world": name, "estimator": label}
-    for measure in MEASURES:
+    many = [groups_name(number) for number in groups_within(results.plan.batches)[1:]]
+    for measure in (*MEASURES, *many):
         document[measure] = Interval.of([r["entries"][label][measure] for r in measured]).as_json()
-    document["ceiling"] = Interval.of([r["ceiling"] for r in measured]).as_json()
     for policy in POLICY_NAMES:
         areas = learning_areas(results, name, label, policy)
         if areas:
@@ -164,7 +159,7 @@ def over_worlds(values: dict[str, list[float]], measure: str) -> list[float]:
     Bias and variance are on the scale of the truth; where an estimator hardly correlates with it (a chain without
     a success) that scale is not determined, and one such world would be all that a mean shows.
     """
-    if measure in ("bias", "variance") and values:
+    if measure in UNBOUNDED and values:
         return [float(v) for v in np.nanmedian(list(values.values()), axis=0)]
     return mean_over_worlds(values)
 
@@ -184,6 +179,39 @@ def aggregate(results: StudyResults) -> list[Document]:
             ours = by_seed(results, OURS, measure) if OURS in labels and label != OURS else {}
             if ours:
                 document[f"{measure}_ours_ahead"] = lead(ours, mine, measure)
+        documents.append(document)
+    return documents
+
+
+def by_groups(results: StudyResults) -> list[Document]:
+    """Cosine of the gradient averaged over 1, 4, 16, ... groups, over all worlds, and its lead over HGPO-lambda's.
+
+    The row called `ceiling` has the true advantages.
+    """
+    plan = results.plan
+    names = [(number, groups_name(number)) for number in groups_within(plan.batches)]
+
+    def of(label: str, name: str) -> list[float]:
+        return mean_over_worlds(
+            {
+                world: [
+                    (r["ceilings"] if label == "ceiling" else r["entries"][label])[name]
+                    for r in results.of("measure", world)
+                ]
+                for world in plan.worlds
+            }
+        )
+
+    labels = [entry.label for entry in plan.entries + plan.lambdas]
+    documents = []
+    for label in [*labels, "ceiling"]:
+        document: Document = {"estimator": label, "cosine": {}, "ours_ahead": {}}
+        for number, name in names:
+            values = of(label, name)
+            document["cosine"][str(number)] = Interval.of(values).as_json()
+            if OURS in labels and label not in (OURS, "ceiling"):
+                ahead = [ours - other for ours, other in zip(of(OURS, name), values)]
+                document["ours_ahead"][str(number)] = Interval.of(ahead).as_json()
         documents.append(document)
     return documents
 
@@ -281,5 +309,16 @@ def ablations(results: StudyResults) -> list[Document]:
             document[measure] = Interval.of(mean_over_worlds(values)).as_json()
             for name, seeds in values.items():
                 document["worlds"].setdefault(name, {})[measure] = Interval.of(seeds).as_json()
+            if entry.label != entry.estimator:
+                differences = {
+                    name: [
+                        r["entries"][entry.label][measure] - r["entries"][entry.estimator][measure]
+                        for r in results.of("ablate", name)
+                    ]
+                    for name in plan.ablation_worlds
+                }
+                document[f"{measure}_change"] = Interval.of(mean_over_worlds(differences)).as_json()
+                for name, seeds in differences.items():
+                    document["worlds"][name][f"{measure}_change"] = Interval.of(seeds).as_json()
         documents.append(document)
     return documents

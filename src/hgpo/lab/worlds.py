@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -29,8 +30,8 @@ class Knobs:
     """Rollouts per batch."""
     memory: int = 2
     """Steps of history that the policy sees."""
-    remember_actions: bool = False
-    """Whether the remembered steps hold the action beside the observation."""
+    remember: Literal["last", "actions", "first"] = "last"
+    """Which steps they are: the last observations, the last with their actions, or the first of the rollout."""
     history: float = 1.0
     """How much the policy's logits depend on the remembered steps (their standard deviation)."""
     preference: float = 0.7
@@ -45,6 +46,8 @@ class Knobs:
     """Chance that an action does nothing in a state."""
     nothing_happens: bool = False
     """Show the same text after every action that did nothing, whatever the state."""
+    looks: int = 1
+    """Ways in which a state can look; one is drawn at every visit, so observations are seldom seen again."""
     step_reward: float = 0.0
     """Reward of every step that does not end in the goal."""
     noise: float = 0.0
@@ -112,7 +115,30 @@ def make_world(name: str, seed: int, **changes: object) -> SmallWorld:
     preferences = knobs.preference * rng.normal(size=(world.num_observations, knobs.actions))[observations]
     if knobs.stage:
         preferences = preferences + knobs.stage * _optimal_logits(world)
-    return replace(world, preferences=preferences)
+    return _with_looks(replace(world, preferences=preferences))
+
+
+def _with_looks(world: SmallWorld) -> SmallWorld:
+    """Every state once for each of its looks: S l + s is state s with look l, and a move draws the look of its end."""
+    looks, count = world.knobs.looks, len(world.terminal)
+    if looks == 1:
+        return world
+
+    def again(values: FloatArray) -> FloatArray:
+        drawn: FloatArray = np.tile(np.concatenate([values] * looks, axis=-1), (looks, 1, 1))
+        return drawn
+
+    ends = np.concatenate([world.next_states + count * look for look in range(looks)], axis=-1)
+    names = [world.observations + world.num_observations * look for look in range(looks)]
+    return replace(
+        world,
+        next_states=np.tile(ends, (looks, 1, 1)),
+        chances=again(world.chances / looks),
+        rewards=again(world.rewards),
+        terminal=np.tile(world.terminal, looks),
+        observations=np.concatenate(names),
+        preferences=np.tile(world.preferences, (looks, 1)),
+    )
 
 
 def _graph(rng: np.random.Generator, knobs: Knobs) -> IntArray:
@@ -222,5 +248,14 @@ WORLDS: dict[str, Kind] = {
     "small": Kind(replace(MAZE, group_size=4), "four rollouts per task"),
     "large": Kind(replace(MAZE, group_size=16), "sixteen rollouts per task"),
     "costs": Kind(replace(MAZE, step_reward=-0.2, noise=4.0), "a cost per step and a noisy final reward"),
+    "memoryless": Kind(replace(MAZE, memory=0), "the policy remembers nothing: depth has nothing to find"),
+    "deeper": Kind(replace(MAZE, memory=4, history=1.5), "the policy remembers four steps"),
+    "actions": Kind(
+        replace(MAZE, remember="actions", history=1.5), "it remembers two steps with their actions"
+    ),
+    "first": Kind(
+        replace(MAZE, remember="first", history=1.5), "it remembers the first two steps, not the last"
+    ),
+    "rare": Kind(replace(MAZE, memory=0, looks=40), "a state looks different at almost every visit"),
     "cut": Kind(replace(MAZE, cut=True, horizon=12), "recording stops but the task goes on (truncated)"),
 }

@@ -23,6 +23,7 @@ from .distributed import Processes, full, put, shard
 from .kernels import choose_kernels, fixed_order
 from .masters import Masters
 from .objective import loss_sum, token_logprobs
+from .schedule import rate
 
 T = TypeVar("T")
 
@@ -83,18 +84,21 @@ class Learner:
             fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
+        self.progress = 0.0
         self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens")
 
-    def update(self, batch: StepBatch, seed: int) -> dict[str, float]:
+    def update(self, batch: StepBatch, seed: int, progress: float = 0.0) -> dict[str, float]:
         """Run all optimiser steps of one iteration and return its metrics.
 
         Args:
             batch: the steps to train on, with `prompt_ids`, `response_ids`, `logprobs` and `advantage`.
             seed: decides which steps share an optimiser step.
+            progress: the share of the run's iterations that is over, for the learning rate's schedule.
 
         Raises:
             NotFinite: a loss or gradient is NaN or infinite; the weights are those before that optimiser step.
         """
+        self.progress = progress
         with fixed_order(self.processes.device, self.config.deterministic):
             return self._update(batch, seed)
 
@@ -226,10 +230,8 @@ class Learner:
                 f"Not finite: {bad}. Training stopped before the weights were changed. Lower update.lr, or check "
                 "the rewards in the dumped batch."
             )
-        warmup = self.config.update.warmup
-        rate = self.config.update.lr * min(1.0, (self.updates + 1) / warmup if warmup else 1.0)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate(self.config.update, self.updates, self.progress)
         self.optimizer.step()
         self.updates += 1
         if self.masters is not None:

@@ -5,19 +5,20 @@ An episode asks the policy for a reply only while it is live; nothing is generat
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..envs import answers
+from ..envs.actions import Outcome, action_form, parse
 from ..envs.contract import Observation, TextEnv, Transition
 from ..envs.prompt import Situation
 from ..errors import BadSetting, EnvironmentFailed
 from ..seeds import derive
-from .actions import Outcome, parse
-from .memory import Memory
+from .memory import Memory, recalled
 from .policy import Policy, Reply, Request
 from .prompts import PromptStyle, shrink
 
@@ -90,6 +91,38 @@ class Episode:
         return f"{self.group}/{self.index}"
 
 
+@dataclass(frozen=True)
+class Moment:
+    """A live episode before its next action: all that the rest of it depends on, but for what the policy keeps."""
+
+    env: TextEnv
+    memory: Memory
+    number: int
+    """Actions taken so far."""
+    observation: str
+    admissible: tuple[str, ...]
+    info: Mapping[str, Any]
+    sentence: str
+    """The task in words."""
+    kind: str
+    """Type of the task where the environment names one."""
+
+    def copy(self) -> Moment:
+        """An independent copy, from which the episode can be played on as often as one likes.
+
+        Raises:
+            BadSetting: the environment has no method `clone()`.
+        """
+        clone = getattr(self.env, "clone", None)
+        if not callable(clone):
+            raise BadSetting(
+                f"{type(self.env).__name__} cannot be copied in the middle of an episode. Give it a method `clone()` "
+                "that returns an independent copy, or use one that has it: household, alfworld (engine=native), shop, "
+                "webshop."
+            )
+        return replace(self, env=clone(), memory=copy.deepcopy(self.memory))
+
+
 def task_kind(task: str, info: Mapping[str, Any]) -> str:
     """The type of a task: `task_type` of the environment's info, else the start of the task's own name."""
     if info.get("task_type"):
@@ -117,6 +150,7 @@ async def run_episode(
     start: int | None = None,
     call: Callable[[Callable[[], Any]], Awaitable[Any]] = inline,
     env_name: str = "",
+    watch: Callable[[Moment], None] | None = None,
 ) -> Episode:
     """Play `task` from its start to its end.
 
@@ -133,34 +167,80 @@ async def run_episode(
         start: seed of the environment; rollouts of a group share it, so that all start alike (default: `seed`).
         call: how environment calls are run (`inline`, or in a thread for environments that block).
         env_name: what the environment is called in messages (default: its class).
+        watch: sees the episode before each of its actions.
 
     Raises:
         EnvironmentFailed: the environment raised, or answered what the contract does not allow; nothing of the episode
             may be used.
     """
-    group = task if group is None else group
-    name, env_name = f"{group}/{index}", env_name or type(env).__name__
+    env_name = env_name or type(env).__name__
     memory.reset()
 
     def begin() -> Observation:
         return answers.observation(env.reset(task, seed=seed if start is None else start))
 
+    first: Observation = await _guard(call, begin, env_name, task)
+    sentence, kind = str(first.info.get("goal") or ""), task_kind(task, first.info)
+    opening = Moment(env, memory, 0, first.text, tuple(first.admissible), first.info, sentence, kind)
+    return await play_on(
+        opening,
+        policy,
+        task=task,
+        style=style,
+        limits=limits,
+        seed=seed,
+        group=group,
+        index=index,
+        call=call,
+        env_name=env_name,
+        watch=watch,
+    )
+
+
+async def play_on(
+    moment: Moment,
+    policy: Policy,
+    *,
+    task: str,
+    style: PromptStyle,
+    limits: Limits,
+    seed: int,
+    group: str | None = None,
+    index: int = 0,
+    call: Callable[[Callable[[], Any]], Awaitable[Any]] = inline,
+    env_name: str = "",
+    watch: Callable[[Moment], None] | None = None,
+) -> Episode:
+    """Play an episode from `moment` to its end; the arguments are those of `run_episode`.
+
+    The steps keep their numbers in the whole episode, and so do its limits: what is returned holds the steps from
+    `moment` on. `watch` sees every moment before its action; it copies those it wants to keep.
+    """
+    env, memory, sentence, kind = moment.env, moment.memory, moment.sentence, moment.kind
+    observation, admissible, info = moment.observation, moment.admissible, moment.info
+    group = task if group is None else group
+    name, env_name = f"{group}/{index}", env_name or type(env).__name__
+
     def act(action: str) -> Transition:
         return answers.transition(env.step(action))
 
-    first: Observation = await _guard(call, begin, env_name, task)
-    observation, admissible, info = first.text, tuple(first.admissible), first.info
-    sentence, kind = str(info.get("goal") or ""), task_kind(task, info)
+    form = await _guard(call, lambda: action_form(env), env_name, task)
     steps: list[Step] = []
     success, score = False, 0.0
     try:
-        for number in range(limits.max_steps):
-            situation = Situation(sentence, observation, tuple(memory.recall()), number, admissible)
+        for number in range(moment.number, limits.max_steps):
+            if watch is not None:
+                watch(Moment(env, memory, number, observation, admissible, info, sentence, kind))
+            status = str(info.get("status") or "")
+            situation = Situation(sentence, observation, recalled(memory), number, admissible, status)
             prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)
             )
-            parsed = parse(reply.text, admissible, tags=style.tags, reasoning=style.reasoning)
+            tags, reasoning = style.asks(prompt)
+            parsed = parse(
+                reply.text, admissible, tags=tags, reasoning=reasoning, form=form, chinese=style.chinese
+            )
             action = parsed.action
             after: Transition = await _guard(call, functools.partial(act, action), env_name, task)
             last = number + 1 == limits.max_steps

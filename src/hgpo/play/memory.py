@@ -1,4 +1,5 @@
-"""What the agent remembers of its episode: the last K (observation, action) pairs by default."""
+"""What the agent remembers of its episode: the last K (observation, action) pairs, all of them, or what an object of
+the user's recalls."""
 
 from __future__ import annotations
 
@@ -55,4 +56,43 @@ class WindowMemory:
         return tuple(self._window)
 
 
+class FullMemory(WindowMemory):
+    """Everything since the start of the episode; a prompt that grows too long gives up the oldest of it."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def reset(self) -> None:
+        self._count = 0
+        self._window = deque()
+
+
 MemoryFactory = Callable[[], Memory]
+METHODS = ("reset", "add", "recall")
+
+
+def recalled(memory: Memory) -> tuple[Remembered, ...]:
+    """What `memory` recalls; a user's own may be wrong about it."""
+    entries = tuple(memory.recall())
+    for entry in entries:
+        if not isinstance(entry, Remembered):
+            raise BadSetting(
+                f"The memory {type(memory).__name__} recalls a {type(entry).__name__}; expected entries of "
+                "hgpo.play.Remembered(step, observation, action)."
+            )
+    return entries
+
+
+def memory_factory(name: str, length: int, own: Callable[[str], MemoryFactory]) -> MemoryFactory:
+    """What makes the memory called `name`.
+
+    Args:
+        name: `window` (the last `length` pairs), `full`, or another that `own` finds.
+        length: K.
+        own: makes memories by other names: the environment's own, or one at an address.
+    """
+    if name == "window":
+        return lambda: WindowMemory(length)
+    if name == "full":
+        return FullMemory
+    return own(name)

@@ -47,7 +47,11 @@ class Reply:
 
 
 class Policy(Protocol):
-    """Anything that can act."""
+    """Anything that can act.
+
+    A policy that keeps something of each episode may have a method `fork(episode, other)`: `other` goes on from where
+    `episode` is, each by itself from then on.
+    """
 
     async def encode(self, prompt: str) -> Sequence[int]:
         """The prompt as token ids, chat template included; empty for policies without tokens."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -91,7 +92,13 @@ class ScriptedPolicy:
                 if action != intended and slipped is not None:
                     _ask(request, lambda: slipped(action))
             before.update(request.admissible)
-        return Reply(self.style.reply(action))
+        return Reply(self.style.reply(action, request.prompt))
+
+    def fork(self, episode: str, other: str) -> None:
+        """Let `other` play on from where `episode` is, with an actor of its own that knows the same."""
+        if episode in self.actors:
+            self.actors[other] = copy.deepcopy(self.actors[episode])
+            self.earlier[other] = set(self.earlier.get(episode, ()))
 
     def finish(self, episode: str) -> None:
         """Forget the episode's actor."""

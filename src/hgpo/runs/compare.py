@@ -55,8 +55,9 @@ def read_curve(run: Path, split: str) -> Curve:
     points = folder.successes(split)
     if not points:
         raise BadFile(f"{run} has no evaluation on {split!r} yet.")
-    # Runs are read at one iteration, so how far each was to go does not set them apart.
-    apart = ("seed", "track", "threads", "name", *LENGTH)
+    # Runs are read at one iteration, so how far each was to go counts only where the learning rate falls by it.
+    falls = (stored.config.get("update") or {}).get("schedule", "constant") != "constant"
+    apart = {"seed", "track", "threads", "name", *LENGTH} - ({"iterations"} if falls else set())
     same = {key: value for key, value in stored.config.items() if key not in apart}
     name = stored.name if stored.trainer == LOCAL else f"{stored.name}, {stored.trainer}"
     return Curve(

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import PanelMismatch
 
-# Where data lies and how it is run does not change what the tasks are.
-INCIDENTAL = ("data", "engine", "workers", "step_timeout")
+# Where data lies and how it is run does not change what the tasks are; which rooms are held back shows in their list.
+INCIDENTAL = ("data", "engine", "workers", "step_timeout", "validation_rooms")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from ..models.load import check_source, load_model, save_model
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Counters, Source, check_engine, open_engine
 from ..steps.batch import StepBatch
+from .alarms import Alarms
 from .folder import Description, RunFolder, TrainState
 from .measures import Phases, iteration_measures
 from .panels import Panel
@@ -143,6 +144,7 @@ class _Run:
         self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
         self.warned = False
+        self.alarms = Alarms()
         self.began = time.monotonic()
 
     def go(self) -> dict[str, Any]:
@@ -217,6 +219,7 @@ class _Run:
             self.screen.say(f"resuming after iteration {state.iteration}")
         if self.processes.first:
             self.folder.rewind_metrics(state.iteration if saved else -1)
+            self.alarms = Alarms.after(self.folder.metrics())
         self.before = state.seconds
         played = Source(config, self.stage, source, self.learner.actor, self.tokenizer)
         engine = open_engine(config.rollout.engine, played)
@@ -332,7 +335,8 @@ class _Run:
         engine = self.player.engine
         engine.pause()
         try:
-            losses = self.learner.update(trained, self.config.seed * 1_000_003 + number)
+            progress = (number - 1) / self.config.iterations
+            losses = self.learner.update(trained, self.config.seed * 1_000_003 + number, progress)
         except NotFinite as error:
             if not self.processes.first:
                 raise
@@ -385,3 +389,5 @@ class _Run:
             trackers.log(row)
         if "success" in row:
             self.screen.iteration(row)
+        for alarm in self.alarms.check(row):
+            self.screen.say(alarm)

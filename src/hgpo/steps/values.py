@@ -12,7 +12,7 @@ from .columns import BoolArray, Categorical, Column, Encoder, FloatArray, IntArr
 
 TEXT = ("task", "trajectory", "observation")
 """Columns of which each distinct value is kept once."""
-FLAGS = {"valid": True, "done": False, "success": False, "padding": False}
+FLAGS = {"valid": True, "done": False, "truncated": False, "success": False, "padding": False}
 """Columns of truth values, and what they are where nothing is given."""
 
 

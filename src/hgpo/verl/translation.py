@@ -90,6 +90,19 @@ def _warmup(config: Config, start: Start) -> dict[str, Any]:
     return {f"{ACTOR}.optim.lr_warmup_steps": iterations}
 
 
+def _schedule(config: Config, start: Start) -> dict[str, Any]:
+    """verl's fall begins where its warm-up ends; ours runs over the whole run."""
+    update = config.update
+    if update.schedule == "linear":
+        raise BadSetting(
+            "update.schedule is 'linear', which verl does not have; expected constant or cosine."
+        )
+    return {
+        f"{ACTOR}.optim.lr_scheduler_type": update.schedule,
+        f"{ACTOR}.optim.min_lr_ratio": update.lr_end,
+    }
+
+
 def loss_mode(name: str) -> str:
     """verl's name of a policy loss; the arithmetic is the same."""
     if name not in LOSS_MODES:
@@ -120,7 +133,9 @@ FATES: dict[str, Fate] = {
     "agent.prompt": _LOOP,
     "agent.reasoning": _LOOP,
     "agent.show_admissible": _LOOP,
+    "agent.show_status": _LOOP,
     "agent.history_length": _LOOP,
+    "agent.memory": _LOOP,
     "agent.max_steps": _LOOP,
     "agent.max_prompt_tokens": Translated(_lengths),
     "agent.max_response_tokens": Translated(_lengths),
@@ -186,6 +201,8 @@ FATES: dict[str, Fate] = {
     "estimator.settings": _ADVANTAGES,
     "update.lr": Translated(lambda config, start: {f"{ACTOR}.optim.lr": config.update.lr}),
     "update.warmup": Translated(_warmup),
+    "update.schedule": Translated(_schedule),
+    "update.lr_end": Translated(_schedule),
     "update.weight_decay": Translated(
         lambda config, start: {f"{ACTOR}.optim.weight_decay": config.update.weight_decay}
     ),

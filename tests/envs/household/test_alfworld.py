@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,31 @@ def test_missing_things_get_one_clear_sentence(tmp_path: Path, compact: Path, mo
     for strange in ("", "../../etc/passwd", "train", "a/b/c"):
         with pytest.raises(HgpoError):
             env.reset(strange)
+
+
+def test_rooms_can_be_held_back_from_training(env: AlfworldEnv, compact: Path) -> None:
+    def rooms(tasks: Sequence[str]) -> set[str]:
+        return {task.split("/")[1].rpartition("-")[2] for task in tasks}
+
+    held = AlfworldEnv(compact, validation_rooms=12)
+    validation, train = held.tasks("validation"), held.tasks("train")
+    assert "validation" in held.splits
+    assert sorted([*validation, *train]) == env.tasks("train")
+    assert len(rooms(validation)) == 12
+    assert not rooms(validation) & rooms(train)
+    assert {int(room) // 100 for room in rooms(validation)} == {
+        0,
+        2,
+        3,
+        4,
+    }  # kitchens, living, bed- and bathrooms
+    assert held.tasks("in-domain") == env.tasks("in-domain")
+    assert held.reset(validation[0]).text
+    # Which rooms does not depend on the task types that are kept.
+    heating = AlfworldEnv(compact, validation_rooms=12, task_types=["pick_heat_then_place_in_recep"])
+    assert rooms(heating.tasks("validation")) <= rooms(validation)
+    assert "validation" not in env.splits
+    with pytest.raises(UnknownName, match="validation"):
+        env.tasks("validation")
+    with pytest.raises(BadSetting, match="rooms"):
+        AlfworldEnv(compact, validation_rooms=500).tasks("train")

@@ -10,6 +10,8 @@ Task ids read `<split folder>/<name>/<trial>`, for example
 from __future__ import annotations
 
 import difflib
+import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,12 +31,16 @@ SPLITS = {
 }
 """Our names of the splits -> the official folders; a folder's own name works too."""
 
+VALIDATION = "validation"
+"""The split of the training games that `validation_rooms` holds back."""
+
 
 def alfworld(
     data: str | os.PathLike[str] | None = None,
     *,
     engine: str = "native",
     task_types: Iterable[str] | None = None,
+    validation_rooms: int = 0,
     max_steps: int = 50,
     win_reward: float = 10.0,
     step_timeout: float = 60.0,
@@ -46,19 +52,27 @@ def alfworld(
         data: the compact file, or an `$ALFWORLD_DATA` folder; `$ALFWORLD_DATA` itself when left out.
         engine: `native`, or `official` for the original packages in a supervised worker process.
         task_types: keep only these of the six task types.
+        validation_rooms: so many of the training rooms are held back; their games are the split `validation`.
         max_steps: steps after which an episode is truncated.
         win_reward: reward of the step that solves the task.
         step_timeout: seconds the official engine may take for one step.
         python: interpreter that has the official packages, where it is not this one.
     """
     if engine == "native":
-        return AlfworldEnv(data, task_types=task_types, max_steps=max_steps, win_reward=win_reward)
+        return AlfworldEnv(
+            data,
+            task_types=task_types,
+            validation_rooms=validation_rooms,
+            max_steps=max_steps,
+            win_reward=win_reward,
+        )
     if engine == "official":
         from .alfworld_official import supervised
 
         return supervised(
             data,
             task_types=task_types,
+            validation_rooms=validation_rooms,
             max_steps=max_steps,
             win_reward=win_reward,
             step_timeout=step_timeout,
@@ -68,9 +82,18 @@ def alfworld(
 
 
 class GameSet:
-    """The games of one source by split and task id, optionally of some task types only."""
+    """The games of one source by split and task id, optionally of some task types only.
 
-    def __init__(self, data: str | os.PathLike[str] | None, task_types: Iterable[str] | None = None) -> None:
+    With `validation_rooms` so many rooms of the training games are held back: a policy can be chosen by rooms it was
+    not trained in, and the official panels stay what they are, tests.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | None,
+        task_types: Iterable[str] | None = None,
+        validation_rooms: int = 0,
+    ) -> None:
         if data is None:
             data = os.environ.get("ALFWORLD_DATA")
             if not data:
@@ -83,25 +106,36 @@ class GameSet:
         for kind in self.task_types or ():
             if kind not in TASK_TYPES:
                 raise UnknownName("task type", kind, TASK_TYPES)
+        if validation_rooms < 0:
+            raise BadSetting(f"validation_rooms is {validation_rooms}; expected 0 or more.")
+        self.validation_rooms = validation_rooms
         self._tasks: dict[str, list[str]] = {}
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that have games."""
         folders = self.games.folders()
-        return tuple(name for name, folder in SPLITS.items() if folder in folders)
+        names = tuple(name for name, folder in SPLITS.items() if folder in folders)
+        return (*names, VALIDATION) if self.validation_rooms and "train" in folders else names
 
     def tasks(self, split: str) -> list[str]:
         """The sorted task ids of a split, by our name or the official folder's."""
+        if split in ("train", VALIDATION) and self.validation_rooms:
+            ids = self._of_folder("train")
+            rooms = held_back({room_of(task) for task in self.games.tasks("train")}, self.validation_rooms)
+            return [task for task in ids if (room_of(task) in rooms) == (split == VALIDATION)]
         folder = SPLITS.get(split, split)
         if folder not in FOLDERS:
-            raise UnknownName("split", split, {*SPLITS, *FOLDERS})
+            raise UnknownName("split", split, {*SPLITS, *FOLDERS, *self.splits})
+        return list(self._of_folder(folder))
+
+    def _of_folder(self, folder: str) -> list[str]:
         if folder not in self._tasks:
             ids = self.games.tasks(folder)
             if self.task_types is not None:
                 ids = [task for task in ids if task.split("/")[1].split("-")[0] in self.task_types]
             self._tasks[folder] = ids
-        return list(self._tasks[folder])
+        return self._tasks[folder]
 
     def check(self, task: str) -> None:
         """Refuse a task id that is not among the games."""
@@ -125,6 +159,35 @@ class GameSet:
         return near[0] if near else None
 
 
+def room_of(task: str) -> int:
+    """The number of the room that a game plays in, the last part of its name: 329 is a bedroom."""
+    number = task.split("/")[1].rpartition("-")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def held_back(rooms: Iterable[int], count: int) -> frozenset[int]:
+    """`count` of the rooms, the same for the same rooms: kinds (number // 100) take turns, digests decide within one.
+
+    Raises:
+        BadSetting: no room would be left to train in.
+    """
+    kinds: dict[int, list[int]] = {}
+    for room in sorted(rooms, key=lambda room: hashlib.sha256(f"room {room}".encode()).digest()):
+        kinds.setdefault(room // 100, []).append(room)
+    in_turn = [
+        room
+        for turn in itertools.zip_longest(*(kinds[kind] for kind in sorted(kinds)))
+        for room in turn
+        if room is not None
+    ]
+    if count >= len(in_turn):
+        raise BadSetting(
+            f"validation_rooms is {count}, and the training games play in {len(in_turn)} rooms; expected fewer, so "
+            "that some are left to train in."
+        )
+    return frozenset(in_turn[:count])
+
+
 class AlfworldEnv(HouseEnv):
     """Official games in the native engine: the same texts, admissible commands and wins."""
 
@@ -136,15 +199,19 @@ class AlfworldEnv(HouseEnv):
         data: str | os.PathLike[str] | None = None,
         *,
         task_types: Iterable[str] | None = None,
+        validation_rooms: int = 0,
         max_steps: int = 50,
         win_reward: float = 10.0,
     ) -> None:
         super().__init__(max_steps=max_steps, win_reward=win_reward)
-        self.set = GameSet(data, task_types)
+        self.set = GameSet(data, task_types, validation_rooms)
 
     @property
     def splits(self) -> Sequence[str]:
-        """`train`, `in-domain` (valid_seen), `out-of-domain` (valid_unseen), `valid_train`: those present."""
+        """`train`, `in-domain` (valid_seen), `out-of-domain` (valid_unseen), `valid_train`: those present.
+
+        And `validation`, where rooms are held back.
+        """
         return self.set.splits
 
     def tasks(self, split: str) -> Sequence[str]:

@@ -25,18 +25,20 @@ def supervised(
     data: str | os.PathLike[str] | None,
     *,
     task_types: Iterable[str] | None,
+    validation_rooms: int,
     max_steps: int,
     win_reward: float,
     step_timeout: float,
     python: str | None = None,
 ) -> SupervisedEnv:
     """The official engine in a supervised worker process."""
-    games = GameSet(data, task_types)  # Here, so that a wrong path is told at once.
+    games = GameSet(data, task_types, validation_rooms)  # Here, so that a wrong path is told at once.
     if python is None:
         _need_packages()
     settings = {
         "data": str(games.games.path),
         "task_types": games.task_types,
+        "validation_rooms": validation_rooms,
         "max_steps": max_steps,
         "win_reward": win_reward,
     }
@@ -50,6 +52,9 @@ class OfficialGames(SupervisedEnv):
 
     world_version: int = AlfworldEnv.world_version
     """The native engine's: both give the same answers."""
+
+    action_form: str = "lower"
+    """The game knows lower-case commands of one line."""
 
     def expert(self) -> HouseholdExpert:
         """A fresh expert."""
@@ -65,16 +70,20 @@ def _need_packages() -> None:
 class OfficialEnv:
     """Official games in the official engine, in this process."""
 
+    action_form: str = "lower"
+    """The game knows lower-case commands of one line."""
+
     def __init__(
         self,
         data: str | os.PathLike[str] | None = None,
         *,
         task_types: Iterable[str] | None = None,
+        validation_rooms: int = 0,
         max_steps: int = 50,
         win_reward: float = 10.0,
     ) -> None:
         _need_packages()
-        self.set = GameSet(data, task_types)
+        self.set = GameSet(data, task_types, validation_rooms)
         self.rules = EpisodeRules(max_steps, win_reward)
         self.engine: Any = None
 
@@ -105,7 +114,8 @@ class OfficialEnv:
             )
             state = self.engine.reset()
         self.rules.begin(bool(state["won"]))
-        info = {"task": task, "task_type": task.split("/")[1].split("-")[0], "goal": game.task}
+        kind = task.split("/")[1].split("-")[0]
+        info = {"task": task, "task_type": kind, "goal": game.task, **self.rules.status()}
         return Observation(state.feedback, list(state["admissible_commands"]), info)
 
     def step(self, action: str) -> Transition:

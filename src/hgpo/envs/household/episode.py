@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -11,16 +13,21 @@ from .expert import HouseholdExpert
 from .house import House
 from .simulation import Simulation
 
+_TAKEN = re.compile(r"You pick up the (.+?) from the ")
+_PUT = re.compile(r"You (?:move|put) the ")
+
 
 class EpisodeRules:
     """Turns what a household game says into transitions: the reward, the end, the step limit.
+
+    `status` in their info is what the agent carries, from the game's own words: an agent that keeps count knows it too.
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
     An episode is truncated after `max_steps` steps. The game keeps answering after that and after a win, as
     the official one does; `terminated` stays and no second reward is given.
     """
 
-    __slots__ = ("max_steps", "steps", "terminated", "win_reward")
+    __slots__ = ("carried", "max_steps", "steps", "terminated", "win_reward")
 
     def __init__(self, max_steps: int, win_reward: float) -> None:
         if max_steps < 1:
@@ -33,10 +40,19 @@ class EpisodeRules:
         """A new episode, already `won` or not."""
         self.steps = 0
         self.terminated = won
+        self.carried = "nothing"
+
+    def status(self) -> dict[str, str]:
+        """What the agent carries, for the info of an observation."""
+        return {"status": f"carrying {self.carried}"}
 
     def after(self, text: str, admissible: list[str], won: bool) -> Transition:
         """The transition of a step that was answered with `text`."""
         self.steps += 1
+        if taken := _TAKEN.match(text):
+            self.carried = taken[1]
+        elif _PUT.match(text):
+            self.carried = "nothing"
         first_win = won and not self.terminated
         self.terminated = self.terminated or won
         return Transition(
@@ -47,11 +63,15 @@ class EpisodeRules:
             admissible=admissible,
             success=won,
             score=1.0 if won else 0.0,
+            info=self.status(),
         )
 
 
 class HouseEnv(ABC):
     """A `TextEnv` over houses in the native engine; a subclass says which houses there are."""
+
+    action_form = "lower"
+    """The game knows lower-case commands of one line."""
 
     def __init__(self, *, max_steps: int = 50, win_reward: float = 10.0) -> None:
         self.rules = EpisodeRules(max_steps, win_reward)
@@ -80,7 +100,7 @@ class HouseEnv(ABC):
         house = self.house(task)
         self.simulation = Simulation(house)
         self.rules.begin(self.simulation.won())
-        info = {"task": task, "task_type": house.goal.task_type, "goal": house.task}
+        info = {"task": task, "task_type": house.goal.task_type, "goal": house.task, **self.rules.status()}
         return Observation(self.simulation.intro(), self.simulation.admissible(), info)
 
     def step(self, action: str) -> Transition:
@@ -94,6 +114,13 @@ class HouseEnv(ABC):
     def expert(self) -> HouseholdExpert:
         """A fresh expert; it knows the texts only, not this environment."""
         return HouseholdExpert()
+
+    def clone(self) -> HouseEnv:
+        """An independent copy in the middle of the same episode; houses and games are shared."""
+        other = copy.copy(self)
+        other.rules = copy.copy(self.rules)
+        other.simulation = None if self.simulation is None else self.simulation.clone()
+        return other
 
     def close(self) -> None:
         """Forget the episode."""

@@ -25,4 +25,5 @@ PROMPT = PromptWords(
     noun="command",
     listing="Commands that work now:",
     tidy=_tidy,
+    chinese=False,
 )

@@ -10,6 +10,7 @@ for all games), written out natively: no solver, no grammar engine. Three of its
 
 from __future__ import annotations
 
+import copy
 from bisect import insort
 from collections.abc import Callable
 
@@ -37,6 +38,12 @@ class Simulation:
         self.places: dict[int, frozenset[int]] = {}
         self.left: frozenset[tuple[int, int]] = frozenset()
         """(object, receptacle) pairs: taken from there and not put back."""
+
+    def clone(self) -> Simulation:
+        """A copy that goes its own way; what cannot change is shared."""
+        other = copy.copy(self)
+        other.contents, other.flags, other.places = list(self.contents), dict(self.flags), dict(self.places)
+        return other
 
     def intro(self) -> str:
         """The text that opens the episode."""

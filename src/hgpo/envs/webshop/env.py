@@ -6,11 +6,12 @@ they change nothing. Nothing is shared between sessions but the catalogue, which
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from ...errors import BadFile, BadQuery, BadSetting, ResetNeeded, UnknownName, UnknownTask
@@ -108,6 +109,9 @@ class WebShop:
 
     world_version: int = 1
     """Raised when the same actions in the same task get other answers; part of every panel's digest."""
+
+    action_form = "lower"
+    """The shop knows lower-case commands of one line."""
 
     def __init__(
         self,
@@ -279,6 +283,14 @@ class WebShop:
     def expert(self) -> Shopper:
         """A fresh shopper; it reads pages only."""
         return Shopper()
+
+    def clone(self) -> WebShop:
+        """An independent copy in the middle of the same session; the catalogue is shared."""
+        other = copy.copy(self)
+        session = self._session
+        # A page and a list of keywords are replaced, never changed; options are filled in place.
+        other._session = None if session is None else replace(session, options=dict(session.options))
+        return other
 
     def close(self) -> None:
         """Forget the session; the catalogue stays for others."""

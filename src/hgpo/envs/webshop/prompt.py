@@ -26,4 +26,5 @@ def _tidy(situation: Situation) -> Situation:
 PROMPT = PromptWords(
     opening="You are shopping on a web page: you can search for words and click on what the page offers.",
     tidy=_tidy,
+    chinese=False,
 )

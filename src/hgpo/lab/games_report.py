@@ -1,0 +1,95 @@
+"""Words and tables around the numbers of a study in a real engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .entries import ENTRIES, OURS
+from .tables import table
+
+
+def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) -> str:
+    """`0.47 [0.38, 0.55]`, or a dash where there is nothing."""
+    if not value or value["mean"] is None:
+        return "–"
+    sign = "+" if signed else ""
+    low, high = (f"{bound:{sign}.{digits}f}" for bound in value["interval"])
+    return f"{value['mean']:{sign}.{digits}f} [{low}, {high}]"
+
+
+def who(document: dict[str, Any]) -> str:
+    """The policy in words."""
+    policy = document["policy"]
+    if "noise" in policy:
+        return f"the expert, {policy['noise']:.0%} of whose steps go wrong"
+    return f"the model `{policy['name']}` at temperature {policy['temperature']:g}"
+
+
+def head(document: dict[str, Any]) -> str:
+    """What was played, in a sentence."""
+    plan = document["plan"]
+    settings = ", ".join(f"{name} {value}" for name, value in plan["env"].items())
+    return (
+        f"{plan['games']} games of `{document['engine']}`{f' ({settings})' if settings else ''}, {plan['rollouts']} "
+        f"rollouts of each by {who(document)} (success {document['success']:.0%}, {document['steps']:.1f} steps); "
+        f"{plan['continuations']} continuations from every state; K = {plan['history_length']}"
+    )
+
+
+def rows(document: dict[str, Any], labels: list[str] | None = None) -> str:
+    """Cosine, error and the lead of ours, by estimator."""
+    chosen = [r for r in document["estimators"] if labels is None or r["estimator"] in labels]
+    cells = [
+        [
+            f"`{row['estimator']}`",
+            show(row["cosine"]),
+            show(row["error"]),
+            show(row.get("ours_ahead"), signed=True),
+        ]
+        for row in chosen
+    ]
+    return table(["estimator", "cosine", "squared error", f"`{OURS}` ahead by"], cells)
+
+
+def terminal(document: dict[str, Any]) -> str:
+    """What the command prints."""
+    return f"{head(document)}; 95 % intervals over games\n\n{rows(document)}"
+
+
+def section(name: str, document: dict[str, Any], picture: bool) -> str:
+    """A section of the page."""
+    plan = document["plan"]
+    main = [r["estimator"] for r in document["estimators"] if r["estimator"] in ENTRIES]
+    others = [r["estimator"] for r in document["estimators"] if r["estimator"] not in ENTRIES]
+    minutes = document["processor_seconds"] / 60
+    parts = [
+        f"### {title(document)}",
+        f"{head(document)}; {minutes:.0f} minutes of processor time:\n\n    {document['command']} --out docs",
+        rows(document, main),
+        f"![{name}](lab/{name}.svg)" if picture else "",
+    ]
+    if others:
+        parts += ["Settings in question, on the same games:", rows(document, others)]
+    share = document["noise_share"]
+    parts.append(
+        f"Of the squares of the measured advantages {share:.0%} is noise of the {plan['continuations']} continuations, "
+        "which is taken out."
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def title(document: dict[str, Any]) -> str:
+    """The heading of a section."""
+    policy = document["policy"]
+    played = "a noisy expert" if "noise" in policy else f"the model `{policy['name']}`"
+    return f"{document['engine'].capitalize()}, {played}"
+
+
+INTRODUCTION = """A policy plays groups of rollouts. Every state it comes through is copied, with what the agent
+remembers and what the policy keeps, and the copies are played on to their end. The mean return of these continuations
+is the value of the state, and reward plus discounted value of the next state less value of this one is the true
+advantage of the step (moves are certain in these engines). The step limit ends the task. *Cosine* is between an
+estimator's advantages and the true ones over the steps of all games, and *squared error* is what is left of the true
+advantages after the best constant factor (one minus the cosine squared; 1 is as good as silence). Both are corrected
+for the noise of the continuations, which would make the truth look longer than it is (`hgpo/lab/corrected.py`). In
+brackets: 95 % intervals, games drawn again with replacement."""

@@ -1,0 +1,52 @@
+"""The page of the lab: made from the records that lie beside it, whichever command wrote them last."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..errors import BadSetting
+from ..files import write_text
+from . import games_report, report
+from .records import WORLDS_RECORD, Document, dump, records
+
+TITLE = "# The estimator lab"
+
+
+def write_page(folder: Path, document: Document, name: str | None = None) -> None:
+    """Write a record with its plots to `folder`/lab, and `folder`/lab.md from all records there."""
+    from .plots import draw, draw_games
+
+    place = folder / "lab"
+    place.mkdir(parents=True, exist_ok=True)
+    if document["kind"] == "games":
+        stem = name or record_name(document)
+        write_text(place / f"{stem}.json", dump(document))
+        draw_games(document, place, stem)
+    else:
+        write_text(place / WORLDS_RECORD, dump(document))
+        draw(document, place)
+    write_text(folder / "lab.md", page(place))
+
+
+def record_name(document: Document) -> str:
+    """The name of an engine's record: by engine and policy."""
+    policy = document["policy"]["name"]
+    stem = document["engine"] if policy == "expert" else f"{document['engine']}-{policy}"
+    stem = re.sub(r"[^\w.-]+", "-", stem)
+    if stem == Path(WORLDS_RECORD).stem:
+        raise BadSetting(f"A record cannot be called {stem!r}: that is the small worlds'. Give --name.")
+    return stem
+
+
+def page(place: Path) -> str:
+    """The whole page, from the records and plots in the folder `place`."""
+    worlds, games = records(place)
+    plots = {path.name for path in place.glob("*.svg")}
+    parts = [TITLE, report.opening(worlds, games)]
+    if games:
+        parts += ["## In real engines", games_report.INTRODUCTION]
+        parts += [games_report.section(name, one, f"{name}.svg" in plots) for name, one in games.items()]
+    if worlds is not None:
+        parts += report.sections(worlds, plots)
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,64 @@
+"""What a run says when its policy stops exploring: the entropy, or the variety of its actions, has collapsed.
+
+Group estimators live on rollouts that differ. A policy that always does the same in the same place gets no advantages,
+and one whose entropy falls to a fraction of what it was has mostly learned its training rooms by heart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FIRST = 3
+"""Iterations whose mean is what the policy began with."""
+
+SHARE, SMALL = 1 / 3, 0.1
+"""A value has collapsed when it is under this share of its beginning, and small besides: a policy that began wide open
+may well settle."""
+
+WATCHED = {
+    "entropy": "The entropy of the policy",
+    "action_disagreement": "How often rollouts act differently where they see the same (action_disagreement)",
+}
+"""Metric -> its name in the message."""
+
+REMEDY = (
+    "Its rollouts grow alike, and what it learns now may not hold in other rooms. A smaller update.lr or a falling "
+    "update.schedule, update.kl_coef=0.01, update.entropy_coef=0.001 or update.clip_high=0.28 keep it open "
+    "(docs/training.md)."
+)
+
+
+@dataclass
+class Alarms:
+    """Watches the rows of metrics.jsonl; each alarm is given once."""
+
+    first: dict[str, list[float]] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+
+    @classmethod
+    def after(cls, rows: Sequence[Mapping[str, Any]]) -> Alarms:
+        """As it stands after the rows of the iterations so far, so that a resumed run does not repeat itself."""
+        alarms = cls()
+        for row in rows:
+            alarms.check(row)
+        return alarms
+
+    def check(self, row: Mapping[str, Any]) -> list[str]:
+        """What is to be said after the iteration of `row`."""
+        said = []
+        for name, words in WATCHED.items():
+            value = row.get(name)
+            if value is None or row["iteration"] < 1:
+                continue
+            began = self.first.setdefault(name, [])
+            if len(began) < FIRST:
+                began.append(float(value))
+            start = sum(began) / len(began)
+            if name not in self.given and value < min(SHARE * start, SMALL):
+                self.given.add(name)
+                said.append(
+                    f"iteration {row['iteration']}: {words} is {value:.3f}, it began at {start:.3f}. {REMEDY}"
+                )
+        return said
