@@ -18,13 +18,19 @@ PACKAGE = Path(hgpo.__file__).parent
 # What needs more than numpy when it is imported; every other module does without.
 NEEDS_TORCH = (
     "learn",
+    "models.attention",
     "models.device",
+    "models.fused",
     "models.load",
+    "models.packed",
     "models.tiny",
+    "models.triton_kernels",
     "policies.hf",
     "runs.player",
     "runs.start",
     "runs.training",
+    "trl.cpu",
+    "trl.local",
     "verl.cpu",
 )
 NEEDS_VERL = ("verl.buffer", "verl.loop", "verl.plugin", "verl.trainer")

@@ -137,6 +137,15 @@ def test_the_numbers_do_not_depend_on_the_number_of_processes() -> None:
     assert json.dumps(one) == json.dumps(two)
 
 
+def test_the_draws_of_the_design_are_left_out_of_the_unseen() -> None:
+    assert summarise(study.run(small_plan(learners=(), seeds=4)))["unseen"] == []
+    new = small_plan(learners=(), seeds=2, first_seed=10)
+    both = small_plan(learners=(), seeds=4, first_seed=8)
+    found = [summarise(study.run(plan))["unseen"] for plan in (new, both)]
+    assert found[0] == found[1]
+    assert {row["estimator"] for row in found[0]} == {"grpo", "gigpo", "hgpo"}
+
+
 def test_other_seeds_are_other_draws() -> None:
     jobs = study.jobs(small_plan(first_seed=1000))
     assert {job.seed for job in jobs} == {1000, 1001}

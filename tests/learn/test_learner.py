@@ -25,13 +25,13 @@ from .tokens import Row, batch_of
 CPU = torch.device("cpu")
 
 
-def rows(count: int = 24) -> StepBatch:
+def rows(count: int = 24, again: int = 0) -> StepBatch:
     random = np.random.default_rng(1)
     made = []
     for _ in range(count):
         prompt, reply = (random.integers(1, 20, random.integers(2, 9)).tolist() for _ in range(2))
         made.append(Row(prompt, reply, [-3.0] * len(reply), float(random.normal())))
-    return batch_of(made)
+    return batch_of([*made, *made[:again]])
 
 
 def learner(update: UpdateConfig, **model: object) -> Learner:
@@ -215,3 +215,50 @@ def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:
     again.restore(trained.state(), 1)
     for parameter in again.parameters.values():
         assert again.optimizer.state[parameter]["step"].device == parameter.device
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_packed_rows_update_as_padded_ones(monkeypatch: pytest.MonkeyPatch, dtype: str, lora: int) -> None:
+    """Two optimiser steps, several passes each, a reference, an entropy bonus, probabilities made anew."""
+    settings = UpdateConfig(
+        kl_coef=0.1, entropy_coef=0.01, lr=1e-2, updates=2, micro_tokens=60, old_logprobs="recomputed"
+    )
+    alike = rows(40, again=12)
+    found = []
+    for packs in (False, True):
+        monkeypatch.setattr("hgpo.learn.learner.can_pack", lambda *_, packs=packs: packs)
+        one = learner(settings, dtype=dtype, lora_rank=lora)
+        found.append((one, [one.update(alike, step) for step in range(2)]))
+    (padded, expected), (packed, metrics) = found
+    tolerance = 1e-4 if dtype == "float32" else 0.05
+    for mine, other in zip(metrics, expected):
+        assert mine["train/tokens"] == other["train/tokens"]
+        assert mine["train/padding_share"] == 0.0 < other["train/padding_share"]
+        assert mine["train/shared_share"] > 0.1 > other["train/shared_share"] == 0.0
+        for name in ("loss/policy", "loss/kl", "entropy", "grad_norm"):
+            assert mine[name] == pytest.approx(other[name], rel=tolerance, abs=tolerance)
+    assert packed.actor is packed.model
+    if dtype == "float32":
+        for name, value in padded.parameters.items():
+            torch.testing.assert_close(packed.parameters[name], value, rtol=2e-3, atol=2e-5)
+
+
+def test_packed_rows_survive_a_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hgpo.learn.learner.can_pack", lambda *_: True)
+    settings = UpdateConfig(kl_coef=0.1, lr=1e-2)
+    one, two = (learner(settings, dtype="bfloat16", lora_rank=2) for _ in range(2))
+    one.update(rows(), 0)
+    two.restore(one.state(), one.updates)
+    assert two.update(rows(), 1) == one.update(rows(), 1), "restored adapters are folded in"
+    left, right = one.state(), two.state()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_packed_rows_without_a_gradient_move_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hgpo.learn.learner.can_pack", lambda *_: True)
+    one = learner(UpdateConfig(kl_coef=0.0, lr=1e-2))
+    before = {name: value.clone() for name, value in one.parameters.items()}
+    found = one.update(rows().with_columns(advantage=np.zeros(24)), 0)
+    assert found["train/rows"] == found["grad_norm"] == found["train/tokens"] == 0.0
+    assert all(torch.equal(before[name], value) for name, value in one.parameters.items())

@@ -33,6 +33,8 @@ LEVEL_MEASURES = (
     "gradient_cosine",
 )
 CURVE_POINTS = 20
+DESIGNED_ON = 10
+"""`hgpo_lambda` was designed on the draws below this number of the kinds of worlds there were then."""
 UNBOUNDED = ("gradient_bias", "gradient_variance")
 BETTER_LOW = {"mse", *UNBOUNDED}
 
@@ -95,6 +97,7 @@ def summarise(results: StudyResults) -> Document:
         "records": [record(results, name, entry.label) for name in plan.worlds for entry in plan.entries],
         "aggregate": aggregate(results),
         "groups": by_groups(results),
+        "unseen": unseen(results),
         "levels": levels(results),
         "learning": curves(results),
         "ablations": ablations(results),
@@ -181,6 +184,25 @@ def aggregate(results: StudyResults) -> list[Document]:
                 document[f"{measure}_ours_ahead"] = lead(ours, mine, measure)
         documents.append(document)
     return documents
+
+
+def unseen(results: StudyResults) -> list[Document]:
+    """How far ours is ahead in gradient cosine on draws that it was not designed on; empty where there are none."""
+    plan = results.plan
+    first = max(DESIGNED_ON - plan.first_seed, 0)
+    labels = [entry.label for entry in plan.entries]
+    if first >= plan.seeds or OURS not in labels:
+        return []
+
+    def of(label: str) -> dict[str, list[float]]:
+        return {name: seeds[first:] for name, seeds in by_seed(results, label, "gradient_cosine").items()}
+
+    ours = of(OURS)
+    return [
+        {"estimator": label, "ahead": lead(ours, of(label), "gradient_cosine")}
+        for label in labels
+        if label != OURS
+    ]
 
 
 def by_groups(results: StudyResults) -> list[Document]:

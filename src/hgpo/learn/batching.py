@@ -9,14 +9,32 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..models.attention import Layout
+from ..models.packing import pack
 from ..seeds import generator
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray, IntArray, Ragged
 
 
 @dataclass(frozen=True)
-class MicroBatch:
-    """Tensors of one forward pass.
+class Replies:
+    """What the loss needs of the replies of one forward pass, padded to the same width."""
+
+    cells: torch.Tensor
+    """[reply tokens] where real tokens stand in the flattened [rows * reply width]."""
+    response_ids: torch.Tensor
+    """[rows, reply width]"""
+    response_mask: torch.Tensor
+    """[rows, reply width]; 1.0 on sampled tokens, 0.0 on padding."""
+    old_logprobs: torch.Tensor
+    """[rows, reply width]"""
+    advantages: torch.Tensor
+    """[rows]"""
+
+
+@dataclass(frozen=True)
+class MicroBatch(Replies):
+    """Tensors of one forward pass over padded rows.
 
     Each row is prompt, reply, padding. Padding comes last, where no real token can see it under causal attention, so
     the pass needs no attention mask and may use the fastest kernels.
@@ -30,16 +48,16 @@ class MicroBatch:
     """[rows, reply width] position whose logits predict each reply token."""
     sources: torch.Tensor
     """[reply tokens] such positions again, those of real tokens only, in the flattened [rows * width]."""
-    cells: torch.Tensor
-    """[reply tokens] where these tokens stand in the flattened [rows * reply width]."""
-    response_ids: torch.Tensor
-    """[rows, reply width]"""
-    response_mask: torch.Tensor
-    """[rows, reply width]; 1.0 on sampled tokens, 0.0 on padding."""
-    old_logprobs: torch.Tensor
-    """[rows, reply width]"""
-    advantages: torch.Tensor
-    """[rows]"""
+
+
+@dataclass(frozen=True)
+class PackedBatch(Replies):
+    """Tensors of one forward pass over packed rows: no padding, equal beginnings once (`hgpo.models.packing`)."""
+
+    layout: Layout
+    """The rows, without their last tokens, after which nothing is predicted."""
+    sources: torch.Tensor
+    """[reply tokens] the place in the layout's tokens whose logits predict each reply token."""
 
 
 def minibatches(count: int, *, updates: int, minibatch_rows: int, seed: int, epoch: int) -> list[IntArray]:
@@ -105,6 +123,76 @@ def tensors(batch: StepBatch, rows: IntArray, pad_id: int, device: Any) -> Micro
     prompts, replies = batch.lists("prompt_ids").take(rows), batch.lists("response_ids").take(rows)
     logprobs = batch.lists("logprobs").take(rows).values if "logprobs" in batch else None
     return _pad(prompts, replies, logprobs, batch["advantage"][rows], 1.0, pad_id, device)
+
+
+def inputs(batch: StepBatch) -> Ragged:
+    """The tokens after which something is predicted: every prompt and reply but the reply's last token."""
+    prompts, replies = batch.lists("prompt_ids"), batch.lists("response_ids")
+    sizes = prompts.lengths + replies.lengths - 1
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = np.empty(int(offsets[-1]), dtype=np.int64)
+    starts = offsets[:-1]
+    values[_spans(starts, prompts.lengths)] = prompts.values
+    cut = replies.lengths - 1
+    values[_spans(starts + prompts.lengths, cut)] = replies.values[_spans(replies.offsets[:-1], cut)]
+    return Ragged(values, offsets)
+
+
+def _spans(starts: IntArray, lengths: IntArray) -> IntArray:
+    """starts[0], starts[0] + 1, ..: `lengths[0]` numbers, then those of the next span."""
+    ends = np.cumsum(lengths)
+    spans: IntArray = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
+        starts - ends + lengths, lengths
+    )
+    return spans
+
+
+def packed_tensors(batch: StepBatch, tokens: Ragged, rows: IntArray, pad_id: int, device: Any) -> PackedBatch:
+    """The tensors of one pass over the rows with the given numbers, packed; `tokens` is what `inputs` gives.
+
+    No rows give one token that predicts nothing.
+    """
+    if not len(rows):
+        return _nothing(pad_id, device)
+    prompts, replies = batch.lists("prompt_ids").take(rows), batch.lists("response_ids").take(rows)
+    packing = pack([tokens[int(row)] for row in rows])
+    logprobs = batch.lists("logprobs").take(rows).values if "logprobs" in batch else None
+    lengths = replies.lengths
+    owners = np.repeat(np.arange(len(rows)), lengths)
+    sources = packing.places(owners, _spans(prompts.lengths - 1, lengths))
+    width = int(lengths.max())
+    real = np.arange(width) < lengths[:, None]
+    ids = np.full((len(rows), width), pad_id, dtype=np.int64)
+    ids[real] = replies.values
+    old = np.zeros((len(rows), width), dtype=np.float32)
+    if logprobs is not None:
+        old[real] = logprobs
+
+    def put(array: np.ndarray[Any, Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
+    return PackedBatch(
+        cells=put(np.flatnonzero(real)),
+        response_ids=put(ids),
+        response_mask=put(real.astype(np.float32)),
+        old_logprobs=put(old),
+        advantages=put(batch["advantage"][rows].astype(np.float32)),
+        layout=Layout.of(packing, device),
+        sources=put(sources),
+    )
+
+
+def _nothing(pad_id: int, device: Any) -> PackedBatch:
+    none = torch.zeros(0, dtype=torch.long, device=device)
+    return PackedBatch(
+        cells=none,
+        response_ids=torch.full((1, 1), pad_id, device=device),
+        response_mask=torch.zeros((1, 1), device=device),
+        old_logprobs=torch.zeros((1, 1), device=device),
+        advantages=torch.zeros(1, device=device),
+        layout=Layout.of(pack([np.array([pad_id])]), device),
+        sources=none,
+    )
 
 
 def _pad(

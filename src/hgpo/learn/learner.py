@@ -13,16 +13,16 @@ import torch
 
 from ..config.schema import Config
 from ..errors import BadFile, NotFinite
-from ..models.device import autocast
-from ..models.lora import add_adapters, without_adapters
+from ..models.lora import add_adapters
 from ..models.out_of_memory import TokenBudget
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
-from .batching import largest_pass, minibatches, pass_tokens, row_lengths, share_out, tensors
+from .batching import minibatches
 from .distributed import Processes, full, put, shard
 from .kernels import choose_kernels, fixed_order
 from .masters import Masters
-from .objective import loss_sum, token_logprobs
+from .objective import loss_sum
+from .passes import Cut, PackedPasses, PaddedPasses, Passes, can_pack
 from .schedule import rate
 
 T = TypeVar("T")
@@ -33,7 +33,8 @@ class Learner:
 
     `model` is trained; `actor` samples. They are one object unless the trained weights are sharded over
     processes or are adapters in a wider type than the one used for sampling; `sync` then copies them over.
-    `parameters` is what the optimiser changes: the model's own weights, or float32 copies of bfloat16 ones.
+    `parameters` is what the optimiser changes: the model's own weights (adapters are float32), or float32 copies of
+    bfloat16 ones. `passes` is the way of rows through the model.
     """
 
     def __init__(self, model: Any, config: Config, processes: Processes, pad_id: int) -> None:
@@ -51,11 +52,13 @@ class Learner:
         if update.kl_coef > 0 and not self.lora:
             self.reference = copy.deepcopy(model).requires_grad_(False).eval()
         # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
-        # optimiser. Sharded weights and adapters are float32 themselves and compute under autocast.
+        # optimiser. Sharded weights and adapters are float32 themselves; adapters are folded into bfloat16 weights for
+        # packed passes and for sampling, everything else computes under autocast.
         whole = self.half and processes.size == 1 and not self.lora
-        self.compute = "float32" if whole else config.model.dtype
+        packed = can_pack(model, config, processes)
+        compute = "float32" if whole else config.model.dtype
         self.actor = model
-        if processes.size > 1 or (self.half and self.lora):
+        if processes.size > 1 or (self.half and self.lora and not packed):
             self.actor = copy.deepcopy(model).requires_grad_(False).eval()
         if self.half and not whole:
             for parameter in model.parameters():
@@ -70,6 +73,11 @@ class Learner:
             if self.reference is not None:
                 self.reference = shard(self.reference, processes)
         self.model = model
+        self.passes: Passes = (
+            PackedPasses(model, self.reference, config, processes.device, pad_id)
+            if packed
+            else PaddedPasses(model, self.reference, config, processes, pad_id, compute)
+        )
         self.parameters = {
             name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
         }
@@ -103,9 +111,10 @@ class Learner:
             return self._update(batch, seed)
 
     def _update(self, batch: StepBatch, seed: int) -> dict[str, float]:
-        settings, lengths = self.config.update, row_lengths(batch)
+        settings = self.config.update
         if settings.old_logprobs == "recomputed":
             batch = self.recompute(batch)
+        self.passes.begin(batch)
         totals: dict[str, float] = {}
         steps = real = everything = 0
         self.model.train()
@@ -118,13 +127,11 @@ class Learner:
                 epoch=epoch,
             )
             for part in parts:
-                metrics, shares = self._within_memory(functools.partial(self._step, batch, part))
+                metrics, cut = self._within_memory(functools.partial(self._step, batch, part))
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
-                for share in shares:
-                    tokens, positions = pass_tokens(lengths, share)
-                    real, everything = real + tokens, everything + positions
+                real, everything = real + cut.real, everything + cut.positions
         self.model.eval()
         self.sync()
         result = {name: value / steps for name, value in totals.items()}
@@ -133,7 +140,8 @@ class Learner:
                 "updates": float(steps),
                 "train/rows": float(len(self._with_gradient(batch, np.arange(len(batch))))),
                 "train/tokens": float(real),
-                "train/padding_share": 1.0 - real / max(1, everything),
+                "train/padding_share": max(0.0, 1.0 - real / max(1, everything)),
+                "train/shared_share": max(0.0, 1.0 - everything / max(1, real)),
                 "lr": float(self.optimizer.param_groups[0]["lr"]),
             }
         )
@@ -146,10 +154,11 @@ class Learner:
     def _recompute(self, batch: StepBatch) -> StepBatch:
         replies = batch.lists("response_ids")
         mine: list[tuple[IntArray, Any]] = []
-        for rows in self._shares(batch, np.arange(len(batch)))[self.processes.rank]:
-            tensor = tensors(batch, rows, self.pad_id, self.processes.device)
-            with torch.no_grad(), autocast(self.compute, self.processes.device):
-                logs, _ = token_logprobs(self.model, tensor, self.config.rollout.temperature)
+        self.passes.begin(batch)
+        for rows in self._cut(np.arange(len(batch))).mine:
+            tensor = self.passes.tensors(rows)
+            with torch.no_grad():
+                logs, _ = self.passes.scores(tensor)
             mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
         values = np.zeros(len(replies.values))
         for part in self.processes.gather(mine):
@@ -157,12 +166,11 @@ class Learner:
                 values[positions] = logprobs
         return batch.with_columns(logprobs=Ragged(values, replies.offsets))
 
-    def _shares(self, batch: StepBatch, rows: IntArray) -> list[list[IntArray]]:
-        """The passes of every process over the rows with the given numbers, within the budget."""
-        lengths = row_lengths(batch)
-        shares = share_out(lengths, rows, self.budget.tokens, self.processes.size)
-        self.budget.used = largest_pass(lengths, shares[self.processes.rank])
-        return shares
+    def _cut(self, rows: IntArray) -> Cut:
+        """Passes over the rows with the given numbers, within the budget."""
+        cut = self.passes.cut(rows, self.budget.tokens)
+        self.budget.used = cut.largest
+        return cut
 
     def _within_memory(self, work: Callable[[], T]) -> T:
         """Do what changes no weight before its end, in smaller passes when the device is full.
@@ -190,24 +198,20 @@ class Learner:
             return float(len(rows))
         return float(batch.lists("response_ids").lengths[rows].sum())
 
-    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], list[list[IntArray]]]:
-        """One optimiser step over the rows numbered `part`: its metrics and the passes of every process."""
+    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], Cut]:
+        """One optimiser step over the rows numbered `part`: its metrics and its passes."""
         trained = self._with_gradient(batch, part)
-        shares = self._shares(batch, trained)
+        cut = self._cut(trained)
         normaliser = self._weight(batch, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for rows in shares[self.processes.rank]:
-            tensor = tensors(batch, rows, self.pad_id, self.processes.device)
-            with autocast(self.compute, self.processes.device):
-                logs, entropy = token_logprobs(
-                    self.model,
-                    tensor,
-                    self.config.rollout.temperature,
-                    entropy=True,
-                    entropy_gradient=self.config.update.entropy_coef != 0,
-                )
-                reference = self._reference(tensor)
+        for rows in cut.mine:
+            tensor = self.passes.tensors(rows)
+            # First, while there is no graph of the other pass in memory.
+            reference = self.passes.reference(tensor) if self.config.update.kl_coef > 0 else None
+            logs, entropy = self.passes.scores(
+                tensor, entropy=True, entropy_gradient=self.config.update.entropy_coef != 0
+            )
             loss, values = loss_sum(
                 tensor, logs, entropy, reference, self.config.update, max(1.0, normaliser)
             )
@@ -234,19 +238,14 @@ class Learner:
             group["lr"] = rate(self.config.update, self.updates, self.progress)
         self.optimizer.step()
         self.updates += 1
+        self._publish()
+        return metrics, cut
+
+    def _publish(self) -> None:
+        """Bring what the optimiser changed into the weights that passes read."""
         if self.masters is not None:
             self.masters.publish()
-        return metrics, shares
-
-    def _reference(self, batch: Any) -> torch.Tensor | None:
-        if self.config.update.kl_coef <= 0:
-            return None
-        temperature = self.config.rollout.temperature
-        with torch.no_grad():
-            if self.lora:
-                with without_adapters(self.model) as model:
-                    return token_logprobs(model, batch, temperature)[0]
-            return token_logprobs(self.reference, batch, temperature)[0]
+        self.passes.refresh()
 
     def sync(self) -> None:
         """Bring the trained weights into the actor."""
@@ -296,6 +295,5 @@ class Learner:
                     optimizer_state["state"][number] = moments
         # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
         self.optimizer.load_state_dict(optimizer_state)
-        if self.masters is not None:
-            self.masters.publish()
+        self._publish()
         self.sync()

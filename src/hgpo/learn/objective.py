@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..config.schema import UpdateConfig
 from ..errors import UnknownName
-from .batching import MicroBatch
+from .batching import MicroBatch, Replies
 
 # Above so many logits the arithmetic in float32 runs chunk by chunk and is repeated in the backward pass.
 LARGE = 2**26
@@ -36,13 +36,13 @@ def token_logprobs(
     logits = _logits(model, batch)
     scale = temperature if temperature > 0 else 1.0
     ids = batch.response_ids.flatten()[batch.cells]
-    chosen = _spread(_in_chunks(_log_likelihood, logits, ids, scale), batch)
+    chosen = spread(_in_chunks(_log_likelihood, logits, ids, scale), batch)
     if not entropy:
         return chosen, None
     if entropy_gradient:
-        return chosen, _spread(_in_chunks(_entropy, logits, ids, scale), batch)
+        return chosen, spread(_in_chunks(_entropy, logits, ids, scale), batch)
     with torch.no_grad():
-        return chosen, _spread(_in_chunks(_entropy, logits, ids, scale), batch)
+        return chosen, spread(_in_chunks(_entropy, logits, ids, scale), batch)
 
 
 def _logits(model: Any, batch: MicroBatch) -> torch.Tensor:
@@ -61,7 +61,7 @@ def _logits(model: Any, batch: MicroBatch) -> torch.Tensor:
     return logits if logits.dim() == 2 else logits.flatten(0, 1)[batch.sources]
 
 
-def _spread(values: torch.Tensor, batch: MicroBatch) -> torch.Tensor:
+def spread(values: torch.Tensor, batch: Replies) -> torch.Tensor:
     """One value per reply token as [rows, reply width], zero elsewhere."""
     empty = values.new_zeros(batch.response_ids.numel())
     return empty.scatter(0, batch.cells, values).view_as(batch.response_ids)
@@ -93,7 +93,7 @@ def _in_chunks(
     return torch.cat(parts)
 
 
-def token_weights(batch: MicroBatch, aggregate: str) -> torch.Tensor:
+def token_weights(batch: Replies, aggregate: str) -> torch.Tensor:
     """What each token counts, before division by the minibatch's total: [rows, reply width].
 
     `token-mean`: 1 for every sampled token. `step-mean`: 1 / (tokens of its step).
@@ -210,7 +210,7 @@ def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
 
 
 def loss_sum(
-    batch: MicroBatch,
+    batch: Replies,
     logprobs: torch.Tensor,
     entropy: torch.Tensor | None,
     reference: torch.Tensor | None,

@@ -110,6 +110,7 @@ ENGINES: dict[str, Entry] = {
     "hf": Entry("hgpo.policies.hf.engine:HFEngine", ("torch", "transformers"), "train", trains=True),
     "vllm": Entry("hgpo.policies.vllm:VllmEngine", ("vllm",), "vllm"),
     "endpoint": Entry("hgpo.policies.endpoint:EndpointEngine"),
+    "completions": Entry("hgpo.policies.completions:CompletionsEngine", ("transformers",), "train"),
     "scripted": Entry("hgpo.policies.scripted:ScriptedEngine"),
 }
 

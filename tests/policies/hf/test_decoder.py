@@ -70,10 +70,44 @@ def test_batches_of_all_sizes_share_one_cache() -> None:
         plain = sample(model, asked, seeds, temperature=1.0, max_new_tokens=8, stop_ids=[STOP], pad_id=0)
         fast = decoder.sample(asked, seeds, 1.0)
         assert [one.ids for one in fast] == [one.ids for one in plain]
-    assert decoder.cache is not None
-    assert decoder.cache.shape[1] == bucket(70)
-    assert sorted(decoder.buffers) == [bucket(3), bucket(20), bucket(70)]
-    assert {one.cache.data_ptr() for one in decoder.buffers.values()} == {decoder.cache.data_ptr()}
+    assert decoder.slots is not None
+    assert decoder.slots.cache.shape[1] == bucket(70) + 1
+    assert {bucket(3), bucket(20), bucket(70)} <= set(decoder.slots.batches)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8, 40])
+def test_rows_that_end_make_room_for_those_that_wait(rows: int) -> None:
+    """Whoever shares the batch, and whenever a request enters it: the replies are those of one at a time."""
+    model = tiny("Llama")
+    rng = np.random.default_rng(5)
+    asked = [rng.integers(4, VOCABULARY, rng.integers(1, 12)).tolist() for _ in range(40)]
+    seeds = list(range(40))
+    plain = sample(model, asked, seeds, temperature=1.0, max_new_tokens=30, stop_ids=[STOP], pad_id=0)
+    assert len({len(one.ids) for one in plain}) > 5, "replies of many lengths"
+    decoder = Decoder(model, [STOP], 30)
+    steps: list[int] = []
+    decode = decoder._decode
+
+    def counted(state: Any, batch: Any, temperature: float) -> None:
+        steps.append(len(batch))
+        decode(state, batch, temperature)
+
+    decoder._decode = counted  # type: ignore[method-assign]
+    fast = decoder.sample(asked, seeds, 1.0, rows=rows)
+    assert [one.ids for one in fast] == [one.ids for one in plain]
+    assert max(steps) == bucket(rows)
+    if rows == 40:
+        assert steps[-1] < steps[0] == 64, "ended rows leave the batch"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_shortest_limits(most: int) -> None:
+    model = tiny("Qwen2")
+    plain = sample(
+        model, prompts(), range(11), temperature=1.0, max_new_tokens=most, stop_ids=[STOP], pad_id=0
+    )
+    fast = Decoder(model, [STOP], most).sample(prompts(), range(11), 1.0)
+    assert [(one.ids, one.stopped) for one in fast] == [(one.ids, one.stopped) for one in plain]
 
 
 def test_new_weights_are_taken_over() -> None:
@@ -129,15 +163,12 @@ def test_other_shapes_are_left_to_transformers() -> None:
 
 
 def test_prompts_prefilled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the prompts are cut into parts, the replies are the same; the parts are padded less."""
+    """However the prompts are cut into parts, the replies are the same."""
     model = tiny("Qwen2")
     one_part, parts = Decoder(model, [STOP], 8), Decoder(model, [STOP], 8)
     whole = one_part.sample(prompts(), list(range(11)), 1.0)
-    distinct = {tuple(prompt) for prompt in prompts()}
-    assert one_part.padded == len(distinct) * max(map(len, distinct)) - sum(map(len, distinct))
     monkeypatch.setattr("hgpo.policies.hf.decoder.PREFILL_TOKENS", 40)
     parted = parts.sample(prompts(), list(range(11)), 1.0)
-    assert 0 < parts.padded < one_part.padded
     assert [one.ids for one in parted] == [one.ids for one in whole]
     for one, other in zip(parted, whole):
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)

@@ -12,7 +12,7 @@ from hgpo.config.schema import ModelConfig
 from hgpo.errors import BadSetting
 from hgpo.models.tiny import make_tiny, make_tokenizer
 from hgpo.play.policy import Request
-from hgpo.policies.hf.decoder import Decoder
+from hgpo.policies.hf.decoder import Decoder, Slots
 from hgpo.policies.hf.engine import HFEngine, stop_ids
 
 from ...learn.test_out_of_memory import crowd
@@ -85,21 +85,21 @@ def test_a_full_device_empties_the_decoder() -> None:
     engine.decoder = decoder = Decoder(model, engine.stop_ids, 4)
     requests = [Request("a b", (1, 2, 3), seed, str(seed), 0, "") for seed in range(24)]
     wanted = engine.answer(requests, 1.0)
-    make, sizes = decoder._make_cache, []
+    make, sizes = decoder._make_slots, []
 
-    def small(size: int, width: int) -> torch.Tensor:
-        sizes.append(size)
-        if size > 16:
+    def small(count: int, width: int) -> Slots:
+        sizes.append(count)
+        if count > 17:
             raise torch.OutOfMemoryError("full")
-        return make(size, width)
+        return make(count, width)
 
-    decoder._make_cache = small  # type: ignore[method-assign]
+    decoder._make_slots = small  # type: ignore[method-assign]
     decoder.drop()
     with pytest.warns(RuntimeWarning, match=r"rollout\.batch_tokens"):
         replies = engine.answer(requests, 1.0)
     assert [one.text for one in replies] == [one.text for one in wanted]
-    assert sizes[0] > 16
-    assert sizes[-1] <= 16
+    assert sizes[0] > 17
+    assert sizes[-1] <= 17
 
 
 def test_new_weights_are_played_with() -> None:

@@ -10,6 +10,7 @@ from hgpo.config.schema import ModelConfig
 from hgpo.learn.batching import tensors
 from hgpo.learn.objective import token_logprobs
 from hgpo.models.tiny import make_tiny
+from hgpo.policies.hf.sampling import draw as draw_in_blocks
 from hgpo.policies.hf.sampling import pick, sample
 
 from ...learn.tokens import Row, batch_of
@@ -86,3 +87,19 @@ def test_frequencies_follow_the_probabilities() -> None:
 def test_the_edges_of_the_uniform_are_safe() -> None:
     logits = torch.tensor([[0.0, -1e9], [-1e9, 0.0]])
     assert pick(logits, torch.tensor([0.999999999, 0.0]), 1.0)[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("vocabulary", [7, 50, 1024, 5003])
+@pytest.mark.parametrize("temperature", [0.0, 0.4, 1.0])
+def test_sums_of_blocks_draw_what_whole_sums_draw(vocabulary: int, temperature: float) -> None:
+    torch.manual_seed(vocabulary)
+    logits = 3 * torch.randn(2000, vocabulary)
+    logits[:, 1] = -1e9
+    uniforms = torch.rand(2000, dtype=torch.float64)
+    uniforms[:2] = torch.tensor([0.0, 1.0 - 2**-53])
+    tokens, logs = draw_in_blocks(logits, uniforms, temperature)
+    wanted, expected = pick(logits, uniforms, temperature)
+    assert float((tokens == wanted).double().mean()) >= 0.999, "a float32 rounding at an edge, not more"
+    same = tokens == wanted
+    torch.testing.assert_close(logs[same], expected[same], atol=1e-5, rtol=1e-5)
+    assert not (tokens == 1).any()

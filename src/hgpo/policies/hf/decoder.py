@@ -1,38 +1,46 @@
 """A decoder-only transformer run straight from its weights: fast sampling with a static cache.
 
 For a small model the cost of generation is not arithmetic but the library code around each token. This module runs
-Llama- and Qwen2-shaped models from a copy of their weights: prompts packed to the left of a fixed cache (so prefill
-is plain causal attention), equal prompts prefilled once and prompts of similar length together, one decoding step per
-token that touches only fixed buffers, sampling on the device. On a GPU the step is recorded as a
-CUDA graph, once per batch size and again only when longer prompts than before need a longer cache; a token then costs
-one launch. Nothing is compiled.
+Llama- and Qwen2-shaped models from a copy of their weights:
+
+- Prompts are prefilled packed (`hgpo.models.packing`): no padding, and a beginning that several share computed once.
+- Every reply under way has a slot: its keys and values, tokens and random numbers. One step gives the rows of a batch
+  one more token each; a batch is a list of slots, so rows that have ended leave it and waiting requests enter it by
+  changing that list, and nothing is moved.
+- On a GPU the step is recorded as a CUDA graph, once per batch size and again only when longer prompts than before need
+  longer slots; a token then costs one launch. Attention reads what a slot holds, not what it could hold. Nothing is
+  compiled but the kernels of `hgpo.models.fused`.
 
 The draws are those of `sampling.sample`: one uniform number per token from the request's own stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ...models import fused
+from ...models.attention import Layout, attend
+from ...models.packed import supported
+from ...models.packing import pack, packs
 from ...seeds import generator
-from .sampling import Sampled, pick
-from .weights import Layer, Weights, supported
+from ...steps.columns import IntArray, Ragged
+from .sampling import Sampled, draw
+from .weights import Layer, Weights
 
 __all__ = ["Decoder", "bucket", "supported"]
 
 WIDTH_STEP = 128
-"""Cache lengths are rounded up to multiples of this, so that few sizes occur."""
+"""The length of slots is rounded up to a multiple of this, so that few lengths occur."""
 CHECK_EVERY = 4
-"""Tokens between two looks at whether all rows have ended; a look waits for the device."""
-PREFILL_TOKENS = 16384
-"""Prompts are prefilled in parts of about this many tokens: enough to fill a GPU, few enough to pad little."""
+"""Tokens between two looks at which rows have ended; a look waits for the device."""
+PREFILL_TOKENS = 32768
+"""Prompts are prefilled in parts of about this many tokens: enough to fill a GPU, few enough for its memory."""
 
 
 def bucket(rows: int) -> int:
@@ -46,26 +54,39 @@ def bucket(rows: int) -> int:
 
 
 @dataclass
-class Buffers:
-    """Fixed buffers of one batch size, and the recorded step."""
+class Slots:
+    """What is known of every reply under way. The last slot is nobody's: rows that only fill a batch up use it."""
 
     cache: torch.Tensor
-    """[layers, rows, key heads + value heads, length, head size]; the first rows of the decoder's cache."""
+    """[layers, slots, length, key heads + value heads, head size]"""
     tokens: torch.Tensor
-    """[rows] the last token of each row."""
+    """[slots] the last token."""
     lengths: torch.Tensor
-    """[rows] tokens in the cache."""
-    number: torch.Tensor
-    """[1] how many tokens were sampled so far."""
-    uniforms: torch.Tensor
-    """[rows, max new tokens]"""
-    out: torch.Tensor
-    """[rows, max new tokens] sampled tokens."""
-    logs: torch.Tensor
+    """[slots] tokens in the cache."""
+    counts: torch.Tensor
+    """[slots] how many tokens were sampled."""
     ended: torch.Tensor
-    """[rows]"""
-    graphs: dict[float, Any] = field(default_factory=dict)
-    """The recorded step by temperature."""
+    """[slots]"""
+    uniforms: torch.Tensor
+    """[slots, max new tokens + 1]"""
+    out: torch.Tensor
+    """[slots, max new tokens + 1] sampled tokens; the last column takes what rows that have ended go on to sample."""
+    logs: torch.Tensor
+    """As `out`: their log-probabilities."""
+    batches: dict[int, torch.Tensor] = field(default_factory=dict)
+    """[batch size] the slots of the batch, by batch size: what recorded steps read."""
+    graphs: dict[tuple[int, float], Any] = field(default_factory=dict)
+    """The recorded step by batch size and temperature."""
+
+    def batch(self, numbers: Sequence[int]) -> torch.Tensor:
+        """The slots with the given numbers as a batch of a size that recurs."""
+        size = bucket(len(numbers))
+        spare = len(self.tokens) - 1
+        if size not in self.batches:
+            self.batches[size] = torch.full((size,), spare, device=self.tokens.device)
+        filled = [*numbers, *[spare] * (size - len(numbers))]
+        self.batches[size].copy_(torch.tensor(filled))
+        return self.batches[size]
 
 
 class Decoder:
@@ -76,207 +97,209 @@ class Decoder:
         self.device = self.weights.device
         self.stops = torch.tensor(sorted(set(stop_ids)), device=self.device)
         self.max_new_tokens = max_new_tokens
-        self.cache: torch.Tensor | None = None
-        self.buffers: dict[int, Buffers] = {}
-        self.padded = 0
-        """Positions that prefills have padded so far."""
+        self.slots: Slots | None = None
+        self.pool: Any = None
+        self.rotation: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def refresh(self, model: Any) -> None:
-        """Copy the model's present weights, adapters merged, into the same memory as before."""
+        """Copy the model's present weights, adapters folded in, into the same memory as before."""
         self.weights.fill(model)
 
     def drop(self) -> None:
         """Free the cache and what was recorded for it; both come back when needed."""
-        self.buffers.clear()
-        self.cache = None
+        self.slots = None
+        self.pool = None
 
     # Sampling
 
     def sample(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float
+        self,
+        prompts: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        temperature: float,
+        *,
+        rows: int | None = None,
     ) -> list[Sampled]:
-        """Sample a reply to every prompt, as `sampling.sample` does."""
+        """Sample a reply to every prompt, as `sampling.sample` does; at most `rows` at a time, the others wait."""
         with torch.inference_mode():
-            return self._sample(prompts, seeds, temperature)
+            return self._sample(prompts, seeds, temperature, min(rows or len(prompts), len(prompts)))
 
     def _sample(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float, rows: int
     ) -> list[Sampled]:
-        rows = len(prompts)
-        buffers = self._buffers(rows, max(map(len, prompts)) + self.max_new_tokens)
-        draws = np.stack([generator("sample", seed).random(self.max_new_tokens) for seed in seeds])
-        buffers.uniforms[:rows] = torch.from_numpy(draws).to(self.device)
-        # Rows beyond the batch run along on one cached token and are never read.
-        buffers.lengths.fill_(1)
-        buffers.lengths[:rows] = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        buffers.ended.fill_(True)
-        buffers.ended[:rows] = False
-        buffers.tokens.zero_()
-        buffers.number.zero_()
-        # cuDNN's attention would plan anew for the shape of every part of every prefill.
-        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-            logits = self._prefill(prompts, buffers)
-        self._choose(logits, buffers, temperature)
-        for number in range(1, self.max_new_tokens):
-            if number % CHECK_EVERY == 1 and bool(buffers.ended.all()):
-                break
-            self._step(buffers, temperature)
-        return self._collect(buffers, rows)
+        state = self._slots(bucket(rows), max(map(len, prompts)) + self.max_new_tokens)
+        replies: dict[int, Sampled] = {}
+        free, waiting = list(range(rows))[::-1], list(range(len(prompts)))[::-1]
+        live: dict[int, int] = {}
+        while waiting or live:
+            # A prefill is worth its launches when it fills a good part of the batch, or when nothing else is to do.
+            if waiting and (len(free) >= min(len(waiting), max(1, rows // 8)) or not live):
+                entering = {free.pop(): waiting.pop() for _ in range(min(len(free), len(waiting)))}
+                self._admit(state, entering, prompts, seeds, temperature)
+                live |= entering
+            if self.max_new_tokens > 1:
+                batch = state.batch(sorted(live))
+                for _ in range(CHECK_EVERY):
+                    self._step(state, batch, temperature)
+            done = self._ended(state, live)
+            for slot, reply in zip(done, self._collect(state, done)):
+                replies[live.pop(slot)] = reply
+                free.append(slot)
+        return [replies[number] for number in range(len(prompts))]
 
-    def _buffers(self, rows: int, length: int) -> Buffers:
-        """The buffers for a batch: those of its batch size, all of which share one cache.
+    def _ended(self, state: Slots, live: dict[int, int]) -> list[int]:
+        """Those of the live slots whose replies have ended."""
+        ended = state.ended.tolist()
+        return [slot for slot in sorted(live) if ended[slot]]
 
-        A larger cache than needed does; a smaller one is replaced, and what was recorded for it with it.
-        """
-        size, width = bucket(rows), -(-length // WIDTH_STEP) * WIDTH_STEP
-        old = (0, 0) if self.cache is None else (self.cache.shape[1], self.cache.shape[3])
-        if self.cache is None or old[0] < size or old[1] < width:
-            self.cache = self._make_cache(max(size, old[0]), max(width, old[1]))
-        if size in self.buffers:
-            return self.buffers[size]
-        new = {"device": self.device}
-        buffers = Buffers(
-            cache=self.cache[:, :size],
-            tokens=torch.zeros(size, dtype=torch.long, **new),
-            lengths=torch.ones(size, dtype=torch.long, **new),
-            number=torch.zeros(1, dtype=torch.long, **new),
-            uniforms=torch.zeros((size, self.max_new_tokens), dtype=torch.float64, **new),
-            out=torch.zeros((size, self.max_new_tokens), dtype=torch.long, **new),
-            logs=torch.zeros((size, self.max_new_tokens), dtype=torch.float32, **new),
-            ended=torch.ones(size, dtype=torch.bool, **new),
-        )
-        self.buffers[size] = buffers
-        return buffers
+    def _slots(self, rows: int, length: int) -> Slots:
+        """Slots for a batch of `rows` rows; more or longer ones than needed do, fewer or shorter ones are replaced."""
+        width = -(-length // WIDTH_STEP) * WIDTH_STEP
+        old = (0, 0) if self.slots is None else self.slots.cache.shape[1:3]
+        if self.slots is None or old[0] <= rows or old[1] < width:
+            self.slots = self._make_slots(max(rows + 1, old[0]), max(width, old[1]))
+        return self.slots
 
-    def _make_cache(self, rows: int, width: int) -> torch.Tensor:
-        """An empty cache; the one before goes first, for there may be no room for both."""
+    def _make_slots(self, count: int, width: int) -> Slots:
+        """Empty slots; those before go first, for there may be no room for both."""
         self.drop()
-        weights = self.weights
-        shape = (len(weights.layers), rows, 2 * weights.kv_heads, width, weights.head_size)
-        return torch.zeros(shape, dtype=weights.dtype, device=self.device)
+        weights, columns = self.weights, self.max_new_tokens + 1
+        shape = (len(weights.layers), count, width, 2 * weights.kv_heads, weights.head_size)
+        new: dict[str, Any] = {"device": self.device}
+        angles = torch.arange(width, dtype=torch.float32, **new)[:, None] * weights.frequencies
+        self.rotation = (
+            (angles.cos() * weights.scaling).to(weights.dtype),
+            (angles.sin() * weights.scaling).to(weights.dtype),
+        )
+        return Slots(
+            cache=torch.zeros(shape, dtype=weights.dtype, **new),
+            tokens=torch.zeros(count, dtype=torch.long, **new),
+            lengths=torch.zeros(count, dtype=torch.long, **new),
+            counts=torch.zeros(count, dtype=torch.long, **new),
+            ended=torch.ones(count, dtype=torch.bool, **new),
+            uniforms=torch.zeros((count, columns), dtype=torch.float64, **new),
+            out=torch.zeros((count, columns), dtype=torch.long, **new),
+            logs=torch.zeros((count, columns), dtype=torch.float32, **new),
+        )
 
-    def _step(self, buffers: Buffers, temperature: float) -> None:
-        """One more token for every row, recorded on first use where there is a GPU."""
+    def _admit(
+        self,
+        state: Slots,
+        entering: dict[int, int],
+        prompts: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        temperature: float,
+    ) -> None:
+        """Prefill the prompts that take the given slots, and sample the first token of each."""
+        numbers = list(entering.values())
+        slots = torch.tensor(list(entering), device=self.device)
+        draws = np.zeros((len(numbers), self.max_new_tokens + 1))
+        draws[:, :-1] = [generator("sample", seeds[one]).random(self.max_new_tokens) for one in numbers]
+        state.uniforms[slots] = torch.from_numpy(draws).to(self.device)
+        lengths = torch.tensor([len(prompts[one]) for one in numbers], device=self.device)
+        state.lengths[slots] = lengths
+        state.counts[slots] = 0
+        state.ended[slots] = False
+        rows = Ragged.of([prompts[one] for one in numbers], np.int64)
+        logits = torch.empty(
+            (len(numbers), len(self.weights.head)), dtype=self.weights.dtype, device=self.device
+        )
+        for part, _ in packs(rows, np.arange(len(numbers)), PREFILL_TOKENS):
+            places = torch.from_numpy(part).to(self.device)
+            logits[places] = self._prefill(state, rows, part, slots[places])
+        self._choose(state, slots, logits, temperature)
+
+    def _step(self, state: Slots, batch: torch.Tensor, temperature: float) -> None:
+        """One more token for every row of the batch, recorded on first use where there is a GPU."""
         if self.device.type != "cuda":
-            self._decode(buffers, temperature)
+            self._decode(state, batch, temperature)
             return
-        if temperature not in buffers.graphs:
-            self._record(buffers, temperature)
-        buffers.graphs[temperature].replay()
+        key = (len(batch), temperature)
+        if key not in state.graphs:
+            self._record(state, batch, temperature)
+        state.graphs[key].replay()
 
-    def _record(self, buffers: Buffers, temperature: float) -> None:
-        """Record `_decode` for these buffers, leaving their contents as they were."""
-        fixed = ("tokens", "lengths", "number", "out", "logs", "ended")
-        saved = {name: getattr(buffers, name).clone() for name in fixed}
+    def _record(self, state: Slots, batch: torch.Tensor, temperature: float) -> None:
+        """Record `_decode` for this batch size, leaving the slots as they were."""
+        fixed = ("tokens", "lengths", "counts", "ended", "out", "logs")
+        saved = {name: getattr(state, name).clone() for name in fixed}
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):  # libraries allocate their workspaces on first use
-                self._decode(buffers, temperature)
+                self._decode(state, batch, temperature)
         torch.cuda.current_stream().wait_stream(side)
         for name, tensor in saved.items():
-            getattr(buffers, name).copy_(tensor)
+            getattr(state, name).copy_(tensor)
+        # Steps run one at a time and leave everything in the slots, so all may work in the same memory.
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._decode(buffers, temperature)
-        buffers.graphs[temperature] = graph
-        for name, tensor in saved.items():
-            getattr(buffers, name).copy_(tensor)
+        with torch.cuda.graph(graph, pool=self.pool):
+            self._decode(state, batch, temperature)
+        state.graphs[len(batch), temperature] = graph
 
-    def _choose(self, logits: torch.Tensor, buffers: Buffers, temperature: float) -> None:
-        """Sample the next token of every row into the buffers."""
-        uniforms = buffers.uniforms.gather(1, buffers.number.expand(len(buffers.tokens))[:, None])[:, 0]
-        tokens, logs = pick(logits, uniforms, temperature)
-        column = buffers.number.expand(len(tokens))[:, None]
-        buffers.out.scatter_(1, column, tokens[:, None])
-        buffers.logs.scatter_(1, column, logs[:, None].float())
-        buffers.tokens.copy_(tokens)
-        buffers.ended |= (tokens[:, None] == self.stops).any(-1)
-        buffers.number += 1
+    def _choose(self, state: Slots, slots: torch.Tensor, logits: torch.Tensor, temperature: float) -> None:
+        """Sample the next token of the given slots; those that have ended stay as they are."""
+        ended, counts = state.ended[slots], state.counts[slots]
+        column = counts.masked_fill(ended, self.max_new_tokens)
+        tokens, logs = draw(logits, state.uniforms[slots, column], temperature)
+        state.out[slots, column] = tokens
+        state.logs[slots, column] = logs
+        state.tokens[slots] = tokens
+        counts = counts + ~ended
+        state.counts[slots] = counts
+        stopped = (tokens[:, None] == self.stops).any(-1)
+        state.ended[slots] = ended | stopped | (counts >= self.max_new_tokens)
 
-    def _collect(self, buffers: Buffers, rows: int) -> list[Sampled]:
-        count = int(buffers.number)
-        ids = buffers.out[:rows, :count].tolist()
-        logs = buffers.logs[:rows, :count].tolist()
-        stops = set(self.stops.tolist())
-        replies = []
-        for row_ids, row_logs in zip(ids, logs):
-            end = next((place for place, token in enumerate(row_ids) if token in stops), None)
-            cut = len(row_ids) if end is None else end + 1
-            replies.append(Sampled(row_ids[:cut], row_logs[:cut], end is not None))
-        return replies
+    def _collect(self, state: Slots, slots: Sequence[int]) -> list[Sampled]:
+        """The replies in the given slots, which have ended."""
+        if not slots:
+            return []
+        where = torch.tensor(slots, device=self.device)
+        ids, logs = state.out[where].tolist(), state.logs[where].tolist()
+        counts, stops = state.counts[where].tolist(), set(self.stops.tolist())
+        return [
+            Sampled(row_ids[:count], row_logs[:count], row_ids[count - 1] in stops)
+            for row_ids, row_logs, count in zip(ids, logs, counts)
+        ]
 
     # The transformer
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], buffers: Buffers) -> torch.Tensor:
-        """Fill the cache of all rows, each distinct prompt computed once; logits after them [rows, vocabulary]."""
+    def _prefill(self, state: Slots, rows: Ragged, part: IntArray, slots: torch.Tensor) -> torch.Tensor:
+        """Fill the slots with the rows numbered `part`; logits after them [len(part), vocabulary]."""
         weights = self.weights
-        owners: dict[tuple[int, ...], list[int]] = {}
-        for row, prompt in enumerate(prompts):
-            owners.setdefault(tuple(prompt), []).append(row)
-        logits = torch.zeros(
-            (len(buffers.tokens), len(weights.head)), dtype=weights.dtype, device=self.device
-        )
-        for part in _parts(sorted(owners, key=len)):
-            count, width = len(part), len(part[-1])
-            self.padded += count * width - sum(map(len, part))
-            ids = np.zeros((count, width), dtype=np.int64)
-            for place, prompt in enumerate(part):
-                ids[place, : len(prompt)] = prompt
-            pairs = [(row, place) for place, prompt in enumerate(part) for row in owners[prompt]]
-            rows, source = torch.tensor(pairs, device=self.device).T
-            last = torch.tensor([len(prompt) - 1 for prompt in part], device=self.device)
-            cos, sin = self._rotation(torch.arange(width, device=self.device))
-            hidden = weights.embedding[torch.from_numpy(ids).to(self.device).flatten()]
-            for layer, cache in zip(weights.layers, buffers.cache):
-                mixed = self._project(hidden, layer).view(count, width, -1, weights.head_size)
-                self._rotate(mixed, cos, sin)
-                mixed = mixed.transpose(1, 2)
-                q, k, v = mixed.split([weights.heads, weights.kv_heads, weights.kv_heads], dim=1)
-                cache[rows, :, :width] = mixed[source, weights.heads :]
-                seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-                self._finish(hidden, seen.transpose(1, 2).reshape(count * width, -1), layer)
-            ends = hidden.view(count, width, -1)[torch.arange(count, device=self.device), last]
-            logits[rows] = self._logits(ends)[source]
-        return logits
+        packing = pack([rows[int(row)] for row in part])
+        layout = Layout.of(packing, self.device)
+        lengths = rows.lengths[part]
+        owners, ends = np.repeat(np.arange(len(part)), lengths), np.cumsum(lengths)
+        positions = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+        sources = torch.from_numpy(packing.places(owners, positions)).to(self.device)
+        width = state.cache.shape[2]
+        targets = slots[torch.from_numpy(owners).to(self.device)] * width
+        targets += torch.from_numpy(positions).to(self.device)
+        assert self.rotation is not None
+        hidden = weights.embedding[layout.tokens]
+        for layer, cache in zip(weights.layers, state.cache):
+            mixed = self._project(hidden, layer).view(len(hidden), -1, weights.head_size)
+            q, k, v = mixed.split([weights.heads, weights.kv_heads, weights.kv_heads], dim=1)
+            q, k = (fused.turn(one, *self.rotation, layout.positions, 1.0) for one in (q, k))
+            cache.flatten(0, 1)[targets] = torch.cat([k, v], dim=1)[sources]
+            self._finish(hidden, attend(q, k, v.contiguous(), layout).flatten(1), layer)
+        last = torch.from_numpy(ends - 1).to(self.device)
+        return self._logits(hidden[sources[last]])
 
-    def _decode(self, buffers: Buffers, temperature: float) -> None:
+    def _decode(self, state: Slots, batch: torch.Tensor, temperature: float) -> None:
         """One token more for every row: few kernels, because at this size each costs more than its arithmetic."""
         weights = self.weights
-        size, length = len(buffers.tokens), buffers.cache.shape[3]
-        groups = weights.heads // weights.kv_heads
-        hidden = weights.embedding[buffers.tokens]
-        cos, sin = self._rotation(buffers.lengths)
-        hides = torch.arange(length, device=self.device)[None] > buffers.lengths[:, None]
-        bias = torch.zeros(hides.shape, dtype=weights.dtype, device=self.device)
-        bias = bias.masked_fill_(hides, float("-inf"))[:, None, None]
-        bias = bias.expand(size, weights.kv_heads, groups, length)
-        place = buffers.lengths[:, None, None, None].expand(size, 2 * weights.kv_heads, 1, weights.head_size)
-        for layer, cache in zip(weights.layers, buffers.cache):
-            mixed = self._project(hidden, layer).view(size, -1, weights.head_size)
-            self._rotate(mixed, cos, sin)
-            cache.scatter_(2, place, mixed[:, weights.heads :, None])
-            # The queries that share a key head stand side by side like positions, so no key is repeated.
-            q = mixed[:, : weights.heads].unflatten(1, (weights.kv_heads, groups))
-            keys, values = cache.split(weights.kv_heads, dim=1)
-            with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-                seen = F.scaled_dot_product_attention(q, keys, values, attn_mask=bias)
-            self._finish(hidden, seen.reshape(size, -1), layer)
-        buffers.lengths += 1
-        self._choose(self._logits(hidden), buffers, temperature)
-
-    def _rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines [positions, 1, head size] of the rotary embedding; sines signed for `_rotate`."""
-        angles = positions[:, None].float() * self.weights.frequencies
-        cos, sin = angles.cos() * self.weights.scaling, angles.sin() * self.weights.scaling
-        both = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
-        return both[0].to(self.weights.dtype)[:, None], both[1].to(self.weights.dtype)[:, None]
-
-    def _rotate(self, mixed: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
-        """Turn queries and keys of [.., heads, head size] in place: (a, b) -> (a cos - b sin, b cos + a sin)."""
-        turning = mixed[..., : self.weights.heads + self.weights.kv_heads, :]
-        swapped = turning.roll(self.weights.head_size // 2, -1)
-        turning.mul_(cos).addcmul_(swapped, sin)
+        assert self.rotation is not None
+        hidden = weights.embedding[state.tokens[batch]]
+        for layer, cache in zip(weights.layers, state.cache):
+            mixed = self._project(hidden, layer).view(len(batch), -1, weights.head_size)
+            q = fused.store(mixed, cache, *self.rotation, batch, state.lengths, weights.heads)
+            self._finish(hidden, fused.decode(q, cache, batch, state.lengths).flatten(1), layer)
+        # Whoever has ended holds what it held; the next token is written where this one was.
+        state.lengths[batch] += ~state.ended[batch]
+        self._choose(state, batch, self._logits(hidden), temperature)
 
     def _project(self, hidden: torch.Tensor, layer: Layer) -> torch.Tensor:
         """Queries, keys and values of all heads, side by side: [tokens, all heads x head size]."""
@@ -287,23 +310,11 @@ class Decoder:
         hidden.addmm_(seen, layer.out.T)
         if layer.out_bias is not None:
             hidden += layer.out_bias
-        gate, up = F.linear(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
-        hidden.addmm_(F.silu(gate).mul_(up), layer.down.T)
+        both = F.linear(self._norm(hidden, layer.mlp_norm), layer.gate_up)
+        hidden.addmm_(fused.gated(both), layer.down.T)
 
     def _norm(self, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(hidden, (hidden.shape[-1],), weight, self.weights.epsilon)
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return F.linear(self._norm(hidden, self.weights.norm), self.weights.head)
-
-
-def _parts(prompts: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
-    """Cut prompts, shortest first, into parts of at most `PREFILL_TOKENS` padded tokens (one prompt at least)."""
-    part: list[tuple[int, ...]] = []
-    for prompt in prompts:
-        if part and (len(part) + 1) * len(prompt) > PREFILL_TOKENS:
-            yield part
-            part = []
-        part.append(prompt)
-    if part:
-        yield part

@@ -80,13 +80,28 @@ class HFEngine(BatchedEngine):
         self.decoder = None
 
     def answer(self, requests: Sequence[Request], temperature: float) -> list[Reply]:
-        """Answer all requests, in batches of similar length within the token budget."""
+        """Answer all requests: the decoder as many at a time as the token budget holds, the model in batches."""
+        if self.decoder is not None:
+            return self.budget.spend(
+                functools.partial(self._decode, self.decoder, requests, temperature), self._clean
+            )
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt_ids))
         replies: dict[int, Reply] = {}
         while len(replies) < len(order):
             some = functools.partial(self._first, requests, order[len(replies) :], temperature)
             replies |= self.budget.spend(some, self._clean)
         return [replies[index] for index in range(len(requests))]
+
+    def _decode(self, decoder: Decoder, requests: Sequence[Request], temperature: float) -> list[Reply]:
+        """All replies; rows that end make room for requests that wait."""
+        width = max(len(request.prompt_ids) for request in requests) + self.max_new_tokens
+        rows = max(1, min(len(requests), self.budget.tokens // width))
+        self.budget.used = rows * width
+        start = time.perf_counter()
+        sampled = decoder.sample(
+            [one.prompt_ids for one in requests], [one.seed for one in requests], temperature, rows=rows
+        )
+        return self._replies(requests, sampled, time.perf_counter() - start, padded=0)
 
     def _first(
         self, requests: Sequence[Request], rest: Sequence[int], temperature: float
@@ -105,19 +120,32 @@ class HFEngine(BatchedEngine):
             self.decoder.drop()
 
     def _batch(self, requests: Sequence[Request], temperature: float) -> list[Reply]:
-        """The replies to one batch, counted."""
-        start, before = time.perf_counter(), 0 if self.decoder is None else self.decoder.padded
-        sampled = self._sample([r.prompt_ids for r in requests], [r.seed for r in requests], temperature)
-        seconds = time.perf_counter() - start
+        """The model's own replies to one batch."""
+        start = time.perf_counter()
+        was_training = self.model.training
+        self.model.eval()
+        sampled = sample(
+            self.model,
+            [request.prompt_ids for request in requests],
+            [request.seed for request in requests],
+            temperature=temperature,
+            max_new_tokens=self.max_new_tokens,
+            stop_ids=self.stop_ids,
+            pad_id=self.stop_ids[0],
+        )
+        self.model.train(was_training)
         lengths = [len(request.prompt_ids) for request in requests]
-        if self.decoder is None:
-            padded = len(lengths) * max(lengths) - sum(lengths)
-        else:
-            padded = self.decoder.padded - before
+        padded = len(lengths) * max(lengths) - sum(lengths)
+        return self._replies(requests, sampled, time.perf_counter() - start, padded)
+
+    def _replies(
+        self, requests: Sequence[Request], sampled: Sequence[Sampled], seconds: float, padded: int
+    ) -> list[Reply]:
+        """What was sampled as replies, counted."""
         self.counters += Counters(
             requests=len(requests),
             batches=1,
-            prompt_tokens=sum(lengths),
+            prompt_tokens=sum(len(request.prompt_ids) for request in requests),
             new_tokens=sum(len(one.ids) for one in sampled),
             padded_tokens=padded,
             seconds=seconds,
@@ -126,25 +154,6 @@ class HFEngine(BatchedEngine):
         return [
             Reply(text, one.ids, one.logprobs, truncated=not one.stopped) for text, one in zip(texts, sampled)
         ]
-
-    def _sample(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float
-    ) -> list[Sampled]:
-        if self.decoder is not None:
-            return self.decoder.sample(prompts, seeds, temperature)
-        was_training = self.model.training
-        self.model.eval()
-        sampled = sample(
-            self.model,
-            prompts,
-            seeds,
-            temperature=temperature,
-            max_new_tokens=self.max_new_tokens,
-            stop_ids=self.stop_ids,
-            pad_id=self.stop_ids[0],
-        )
-        self.model.train(was_training)
-        return sampled
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -7,6 +7,7 @@ distribution. A reply therefore depends on its prompt and seed, not on which oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,42 @@ def pick(
         # float64: over 150,000 tokens a float32 running sum loses the tail.
         mass = logs.double().exp().cumsum(-1)
         total = mass[:, -1:]
-        # Strictly below the total, so that the token has a probability above zero.
-        target = torch.minimum(uniforms.double()[:, None] * total, torch.nextafter(total, total * 0))
+        target = _below(uniforms.double()[:, None] * total, total)
         tokens = torch.searchsorted(mass, target, right=True).squeeze(-1)
     return tokens, logs.gather(-1, tokens[:, None]).squeeze(-1)
+
+
+def draw(
+    logits: torch.Tensor, uniforms: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `pick` gives, up to rounding, for large vocabularies: only sums of blocks of tokens are float64."""
+    scores = logits.float()
+    if temperature <= 0:
+        tokens = scores.argmax(-1)
+        return tokens, scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(-1)
+    if temperature != 1:
+        scores = scores / temperature
+    top = scores.amax(-1, keepdim=True)
+    weights = (scores - top).exp_().unflatten(-1, (-1, _block(scores.shape[-1])))
+    blocks = weights.sum(-1, dtype=torch.float64)
+    mass = blocks.cumsum(-1)
+    target = _below(uniforms[:, None].double() * mass[:, -1:], mass[:, -1:])
+    block = torch.searchsorted(mass, target, right=True)
+    before = mass.gather(-1, block) - blocks.gather(-1, block)
+    inside = weights.gather(1, block[..., None].expand(-1, 1, weights.shape[-1]))[:, 0].double().cumsum(-1)
+    place = torch.searchsorted(inside, _below((target - before).clamp_min(0), inside[:, -1:]), right=True)
+    tokens = block * weights.shape[-1] + place
+    logs = scores.gather(-1, tokens) - top - mass[:, -1:].log().float()
+    return tokens[:, 0], logs[:, 0]
+
+
+def _below(target: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    """At most the largest number below the total, so that the token that is found has a probability above zero."""
+    return torch.minimum(target, torch.nextafter(total, total * 0))
+
+
+def _block(vocabulary: int) -> int:
+    """The smallest divisor of the vocabulary's size from its root on: about as many blocks as tokens in each."""
+    return next(
+        size for size in range(math.isqrt(vocabulary - 1) + 1, vocabulary + 1) if vocabulary % size == 0
+    )

@@ -10,18 +10,7 @@ from typing import Any
 
 import torch
 
-
-def supported(model: Any) -> bool:
-    """Whether this module can run the model: a plain Llama- or Qwen2-shaped one."""
-    base = _base(model)
-    config = base.config
-    return (
-        type(base).__name__ in ("LlamaForCausalLM", "Qwen2ForCausalLM")
-        and config.hidden_act == "silu"
-        and not getattr(config, "use_sliding_window", False)
-        and not getattr(config, "mlp_bias", False)
-        and (config.rope_parameters or {}).get("rope_type", "default") in ("default", "llama3", "linear")
-    )
+from ...models.packed import base_model, folded
 
 
 @dataclass
@@ -42,7 +31,7 @@ class Weights:
     """The weights of a Llama- or Qwen2-shaped model and the numbers that go with them."""
 
     def __init__(self, model: Any) -> None:
-        base = _base(model)
+        base = base_model(model)
         config = base.config
         self.device, self.dtype = base.lm_head.weight.device, base.model.norm.weight.dtype
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -60,7 +49,7 @@ class Weights:
 
     def fill(self, model: Any) -> None:
         """Take over the model's present weights, in the same memory as before."""
-        base = _base(model)
+        base = base_model(model)
         with torch.no_grad():
             self.embedding.copy_(base.model.embed_tokens.weight)
             self.norm.copy_(base.model.norm.weight)
@@ -70,21 +59,6 @@ class Weights:
                 for name, tensor in vars(_layer(layer, self.dtype)).items():
                     if tensor is not None:
                         getattr(old, name).copy_(tensor)
-
-
-def _base(model: Any) -> Any:
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
-def _weight(linear: Any, dtype: torch.dtype) -> torch.Tensor:
-    """The matrix of a linear layer, with its adapters merged in."""
-    if not hasattr(linear, "base_layer"):
-        weight: torch.Tensor = linear.weight.detach().to(dtype)
-        return weight
-    weight = linear.base_layer.weight.detach().float()
-    for adapter in linear.active_adapters:
-        weight = weight + linear.get_delta_weight(adapter).detach().float()
-    return weight.to(dtype)
 
 
 def _bias(linear: Any, dtype: torch.dtype) -> torch.Tensor | None:
@@ -98,11 +72,11 @@ def _layer(layer: Any, dtype: torch.dtype) -> Layer:
     biases = [_bias(linear, dtype) for linear in three]
     return Layer(
         norm=layer.input_layernorm.weight.detach().to(dtype).clone(),
-        qkv=torch.cat([_weight(linear, dtype) for linear in three]),
+        qkv=torch.cat([folded(linear, dtype) for linear in three]),
         qkv_bias=torch.cat([bias for bias in biases if bias is not None]) if biases[0] is not None else None,
-        out=_weight(attention.o_proj, dtype).clone(),
+        out=folded(attention.o_proj, dtype).clone(),
         out_bias=_bias(attention.o_proj, dtype),
         mlp_norm=layer.post_attention_layernorm.weight.detach().to(dtype).clone(),
-        gate_up=torch.cat([_weight(mlp.gate_proj, dtype), _weight(mlp.up_proj, dtype)]),
-        down=_weight(mlp.down_proj, dtype).clone(),
+        gate_up=torch.cat([folded(mlp.gate_proj, dtype), folded(mlp.up_proj, dtype)]),
+        down=folded(mlp.down_proj, dtype).clone(),
     )
