@@ -46,6 +46,9 @@ def test_a_new_environment_is_checked_played_and_evaluated(tmp_path: Path) -> No
     played = hgpo(tmp_path, "eval", "random", "deep_cave.py:DeepCave", "--tasks", "5", "--seeds", "1,2")
     assert played.returncode == 0, played.stderr
     assert "deep_cave.py:DeepCave in-domain, 5 tasks x 2 seeds" in played.stdout
+    inspected = hgpo(tmp_path, "inspect", "deep_cave.py:DeepCave")
+    assert inspected.returncode == 0, inspected.stderr
+    assert "64 trajectories, 8 task groups" in inspected.stdout
     again = hgpo(tmp_path, "env", "new", "deep_cave.py")
     assert again.returncode == 2
     assert "already exists" in again.stderr
