@@ -30,8 +30,9 @@ from ..learn.distributed import Processes
 from ..learn.learner import Learner
 from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.device import pick_device
+from ..models.device import device_memory, pick_device
 from ..models.load import check_source, load_model, save_model
+from ..models.memory import Shape, check_memory, estimate, shape_of
 from ..models.out_of_memory import out_of_memory_explained
 from ..policies.engine import Counters, Source, check_engine, open_engine
 from ..steps.batch import StepBatch
@@ -98,6 +99,9 @@ def _train(
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
+    needed = None if folder.start.is_dir() else shape_of(config.model.path)
+    if needed is not None and processes.device.type == "cuda":
+        check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:
         with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
@@ -227,6 +231,11 @@ class _Run:
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
+        shape = Shape.of(model.config.to_dict())
+        if shape is not None and self.processes.device.type == "cuda":
+            needed = estimate(shape, config, self.processes.size)
+            held = device_memory(self.processes.device) / 2**30
+            self.screen.say(f"memory: {needed} of {held:.0f} GiB")
         return state
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
