@@ -4,8 +4,8 @@ What is counted, in bytes, for a model of P weights in a type of w bytes (2 for 
 
     weights      w P for the policy, w P again for the sampler's copy, w P for the reference of a KL to the start
                  (a run with adapters needs none, but a copy of the layers with the adapters folded in)
-    optimiser    for each trained weight its float32 copy, its gradient and two moments: 18 bytes, 16 for adapters and 12
-                 for float32 weights, which are their own copies
+    optimiser    for each trained weight its float32 copy, its gradient and two moments: 18 bytes, 16 for adapters and
+                 12 for float32 weights, which are their own copies
     a pass       for every token of `update.micro_tokens` and every layer what the backward pass reads again, or one
                  vector a layer with checkpointing; the logits of the replies in parts
     sampling     keys and values of all rollouts at their longest, within `rollout.batch_tokens`

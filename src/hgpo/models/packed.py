@@ -13,6 +13,7 @@ product with B or A is made for any token in the forward pass. The backward pass
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -309,3 +310,17 @@ class _Scores(torch.autograd.Function):  # type: ignore[misc]
 def _parts(count: int, width: int) -> list[slice]:
     size = max(1, LOGITS // width)
     return [slice(at, min(at + size, count)) for at in range(0, count, size)]
+
+
+def played_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every weight of the transformers model by its name there, adapters folded in: what a sampler plays with."""
+    base = base_model(model)
+    for name, module in base.named_modules():
+        if hasattr(module, "base_layer"):
+            linear = module.base_layer
+            yield f"{name}.weight", folded(module, linear.weight.dtype)
+            if linear.bias is not None:
+                yield f"{name}.bias", linear.bias.detach()
+    for name, parameter in base.named_parameters():
+        if ".base_layer." not in name and ".lora_" not in name:
+            yield name, parameter.detach()

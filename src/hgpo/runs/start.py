@@ -14,7 +14,7 @@ from ..config.load import as_dict
 from ..config.schema import Config
 from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
-from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
+from ..learn.clone import Demonstrations, clone, demonstrate, packs_clone, tokenised
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
 from ..models.folder import write_model
@@ -70,6 +70,9 @@ def _begin(
 ) -> tuple[Any, Any]:
     """The model before cloning."""
     if config.model.path != "tiny":
+        model, tokenizer = load_model(config.model.path, config.model, device)
+        if packs_clone(model, config, device):
+            return model, tokenizer
         # Cloning changes weights by less than bfloat16 can hold: train in float32, round when saving.
         model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
         if config.model.gradient_checkpointing:

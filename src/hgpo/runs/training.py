@@ -34,7 +34,7 @@ from ..models.device import device_memory, pick_device
 from ..models.load import check_source, load_model, save_model
 from ..models.memory import Shape, check_memory, estimate, shape_of
 from ..models.out_of_memory import out_of_memory_explained
-from ..policies.engine import Counters, Source, check_engine, open_engine
+from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
 from .alarms import Alarms
 from .folder import Description, RunFolder, TrainState
@@ -94,7 +94,8 @@ def _train(
         config = folder.config(allow_env=allow_env)
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
-    check_engine(config.rollout.engine, training=True)
+    many = int(os.environ.get("WORLD_SIZE", "1"))
+    check_engine(config.rollout.engine, training=True, processes=many)
     find_loss(config.update.loss)
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -140,6 +141,7 @@ class _Run:
             screen,
         )
         self.stage = open_stage(config)
+        check_opening(config.rollout.engine, Source(config, self.stage, config.model.path))
         self.estimator = estimator_settings(config)
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
