@@ -16,8 +16,8 @@ from hgpo.settings import build
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
 NEW = {
-    "rollout": {"engine": "hf"},
-    "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
+    "rollout": {"engine": "hf", "memory_share": 0.35, "sleep": False, "request_seeds": True},
+    "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0, "importance_cap": 0.0},
     "agent": {"memory": "window", "show_status": False},
 }
 """Settings that did not exist when the presets were recorded."""

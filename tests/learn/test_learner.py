@@ -295,4 +295,4 @@ def test_importance_weights_are_capped_and_multiply_the_loss() -> None:
     assert halved["grad_norm"] == pytest.approx(plain["grad_norm"] / 2, rel=1e-4)
     assert halved["engine/logprob_gap"] == pytest.approx(plain["engine/logprob_gap"] + 9.0, abs=1.0)
     with pytest.raises(BadSetting, match=r"importance_cap=2\.0 .* expected recomputed"):
-        Config(update=UpdateConfig(importance_cap=2.0))
+        learner(UpdateConfig(importance_cap=2.0))

@@ -80,6 +80,7 @@ def test_unknown_names_and_missing_packages(monkeypatch: pytest.MonkeyPatch) -> 
         ("rollout.memory_share=0", BadSetting, r"memory_share.*0"),
         ("rollout.engine=endpoint", BadSetting, "hgpo eval --engine endpoint"),
         ("rollout.engine=scripted", BadSetting, "cannot take the new weights"),
+        ("update.importance_cap=2", BadSetting, r"importance_cap=2.0 .* expected recomputed"),
         ("update.loss=pop", UnknownName, "Unknown loss 'pop'. Did you mean 'ppo'"),
     ],
 )

@@ -329,11 +329,6 @@ def check_together(config: Config) -> None:
         raise BadSetting(
             f"update.dual_clip={update.dual_clip} was given; expected 0 (off) or a number above 1."
         )
-    if update.importance_cap and update.old_logprobs != "recomputed":
-        raise BadSetting(
-            f"update.importance_cap={update.importance_cap} was given with update.old_logprobs={update.old_logprobs}; "
-            "expected recomputed, for the weights compare the trainer's probabilities with the sampler's."
-        )
     if config.eval.every and not config.eval.splits:
         raise BadSetting(
             "eval.splits is empty; expected at least one split, or eval.every=0 for no evaluation."

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from ..config.schema import Config
-from ..errors import BadFile, NotFinite
+from ..config.schema import Config, UpdateConfig
+from ..errors import BadFile, BadSetting, NotFinite
 from ..models.lora import add_adapters
 from ..models.out_of_memory import TokenBudget
 from ..steps.batch import StepBatch
@@ -26,6 +26,19 @@ from .passes import Cut, PackedPasses, PaddedPasses, Passes, can_pack
 from .schedule import rate
 
 T = TypeVar("T")
+
+
+def check_correction(update: UpdateConfig) -> None:
+    """Refuse importance weights without the probabilities that they compare.
+
+    Raises:
+        BadSetting: `importance_cap` is set and old log-probabilities are not recomputed.
+    """
+    if update.importance_cap and update.old_logprobs != "recomputed":
+        raise BadSetting(
+            f"update.importance_cap={update.importance_cap} was given with update.old_logprobs={update.old_logprobs}; "
+            "expected recomputed, for the weights compare the trainer's probabilities with the sampler's."
+        )
 
 
 class Learner:
@@ -42,6 +55,7 @@ class Learner:
         self.half = config.model.dtype == "bfloat16"
         self.lora = config.model.lora_rank > 0
         update = config.update
+        check_correction(update)
         if self.lora:
             # Adapters start as no change; their first random half must be the same in every process.
             with torch.random.fork_rng(devices=[]):
@@ -147,7 +161,7 @@ class Learner:
                 "train/rows": float(len(self._with_gradient(batch, np.arange(len(batch))))),
                 "train/tokens": float(real),
                 "train/padding_share": max(0.0, 1.0 - real / max(1, everything)),
-                "train/shared_share": max(0.0, 1.0 - everything / max(1, real)),
+                "train/shared_share": max(0.0, 1.0 - everything / real) if real else 0.0,
                 "engine/logprob_gap": gap or 0.0,
                 "lr": float(self.optimizer.param_groups[0]["lr"]),
             }

@@ -176,14 +176,14 @@ def _decode_kernel(
         inside = at < length
         where = at[:, None] * (2 * KV * SIZE) + place[None]
         k = tl.load(keys + where, mask=inside[:, None], other=0.0)
-        scores = tl.dot(query, tl.trans(k)).to(tl.float32) * scale
+        scores = tl.dot(query, tl.trans(k), input_precision="ieee").to(tl.float32) * scale
         scores = tl.where(inside[None], scores, -1e30)
         best = tl.maximum(top, tl.max(scores, 1))
         weights = tl.exp(scores - best[:, None])
         shrink = tl.exp(top - best)
         total = total * shrink + tl.sum(weights, 1)
         v = tl.load(keys + KV * SIZE + where, mask=inside[:, None], other=0.0)
-        seen = seen * shrink[:, None] + tl.dot(weights.to(v.dtype), v).to(tl.float32)
+        seen = seen * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee").to(tl.float32)
         top = best
     tl.store(out + asks, seen / total[:, None], mask=real[:, None])
 
@@ -210,6 +210,11 @@ def store(
         HEADS=heads, KV=cache.shape[2] // 2, HALF=size // 2, BLOCK=block,
     )  # fmt: skip
     return q
+
+
+def decodes(q: torch.Tensor) -> bool:
+    """Whether `decode` takes queries of this head size: a power of two that fills the units for matrix products."""
+    return q.shape[-1] in (16, 32, 64, 128, 256)
 
 
 def decode(q: torch.Tensor, cache: torch.Tensor, slots: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

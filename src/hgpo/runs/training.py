@@ -27,7 +27,7 @@ from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import is_full, plain
 from ..learn.distributed import Processes
-from ..learn.learner import Learner
+from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
 from ..models.device import device_memory, pick_device
@@ -97,6 +97,7 @@ def _train(
     many = int(os.environ.get("WORLD_SIZE", "1"))
     check_engine(config.rollout.engine, training=True, processes=many)
     find_loss(config.update.loss)
+    check_correction(config.update)
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
