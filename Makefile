@@ -7,10 +7,14 @@ READY := $(VENV)/.ready
 
 # The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
 ALFWORLD := .venv-alfworld
+# So have the worlds of other packages.
+ENVS := .venv-envs
 # So has verl, and some of its packages want older releases than ours.
 VERL := .venv-verl
+# And TRL, beside which verl cannot be imported.
+TRL := .venv-trl
 
-.PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-browser chromium lint types train docs clean
+.PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-trl test-browser chromium lint types train docs clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
@@ -18,7 +22,9 @@ help:
 	@echo "make test-pythons  the core tests under the oldest and newest Python that the package claims"
 	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
+	@echo "make test-envs  the worlds of other packages (TextWorldExpress, ScienceWorld, BabyAI, TextWorld, Gymnasium)"
 	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
+	@echo "make test-trl   training through released TRL on the CPU, and the hooks it must have"
 	@echo "make test-browser  the report page in headless Chromium"
 	@echo "make docs       the documentation as web pages, in site/"
 
@@ -38,7 +44,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not browser and not gpu"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not envs and not verl and not trl and not browser and not gpu"
 
 test-pythons:
 	$(PYTHON) .ci/pythons.py
@@ -52,6 +58,15 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 test-alfworld: $(ALFWORLD)/.ready
 	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/household/test_alfworld_live.py
 
+$(ENVS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ENVS)
+	$(ENVS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e '.[envs]' pytest pytest-timeout
+	@touch $@
+
+test-envs: $(ENVS)/.ready
+	$(ENVS)/bin/python -m pytest -m envs tests/envs/others
+
 $(VERL)/.ready: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VERL)
 	$(VERL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-verl.txt torch numpy
@@ -62,7 +77,17 @@ $(VERL)/.ready: pyproject.toml constraints-verl.txt
 test-verl: $(VERL)/.ready
 	$(VERL)/bin/python -m pytest -m verl tests/verl tests/inspect/test_importers.py
 
-test-slow: $(READY) test-alfworld test-verl chromium
+$(TRL)/.ready: pyproject.toml constraints-trl.txt
+	$(PYTHON) -m venv $(TRL)
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-trl.txt torch numpy
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-trl.txt \
+		-e '.[trl]' pytest pytest-timeout
+	@touch $@
+
+test-trl: $(TRL)/.ready
+	$(TRL)/bin/python -m pytest -m trl tests/trl
+
+test-slow: $(READY) test-alfworld test-envs test-verl test-trl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
 test-browser: $(READY) chromium
@@ -83,4 +108,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) $(VERL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis

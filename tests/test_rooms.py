@@ -29,6 +29,8 @@ NEEDS_TORCH = (
     "runs.player",
     "runs.start",
     "runs.training",
+    "trl.cpu",
+    "trl.local",
     "verl.cpu",
 )
 NEEDS_VERL = ("verl.buffer", "verl.loop", "verl.plugin", "verl.trainer")

@@ -5,7 +5,7 @@
 The rooms of the package, in order. A module imports from its own room and from rooms above it, never from one
 below; `tests/test_rooms.py` reads this list and checks it.
 
-    errors seeds files digests progress settings version interrupts
+    errors seeds files digests progress settings version interrupts hooks
     steps
     estimators
     envs
@@ -18,6 +18,7 @@ below; `tests/test_rooms.py` reads this list and checks it.
     inspect
     lab
     verl
+    trl
     cli
 """
 
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from .estimators.estimate import Estimate, estimate
     from .estimators.explain import explain
     from .steps.batch import StepBatch
+    from .steps.tokens import spread_over_tokens
 
-__all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate", "explain"]
+__all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate", "explain", "spread_over_tokens"]
 
 # Imported when they are first used, so that the command line is there before numpy is.
 _PLACES = {
@@ -42,6 +44,7 @@ _PLACES = {
     "estimate": "estimators.estimate",
     "explain": "estimators.explain",
     "StepBatch": "steps.batch",
+    "spread_over_tokens": "steps.tokens",
 }
 
 

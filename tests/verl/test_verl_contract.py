@@ -21,8 +21,9 @@ import pytest
 from hgpo import StepBatch, estimate
 from hgpo.config import estimator_settings, load, preset_names
 from hgpo.errors import BadSetting, EnvironmentFailed
+from hgpo.hooks import Hook, check
 from hgpo.play import Job
-from hgpo.verl.hooks import CPU_HOOKS, HOOKS, Hook, check
+from hgpo.verl.hooks import CPU_HOOKS, HOOKS
 from hgpo.verl.overrides import Cluster, overrides
 from hgpo.verl.settings import read
 from hgpo.verl.translation import LOSS_MODES

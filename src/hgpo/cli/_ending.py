@@ -22,6 +22,7 @@ EXTRAS = {
     **dict.fromkeys(("pyarrow", "rapidfuzz"), "data"),
     **dict.fromkeys(("tensorboard", "wandb"), "track"),
     **dict.fromkeys(("alfworld", "textworld"), "alfworld"),
+    **dict.fromkeys(("gymnasium", "minigrid", "textworld_express", "scienceworld"), "envs"),
     **dict.fromkeys(("verl", "ray", "transfer_queue"), "verl"),
     "vllm": "vllm",
 }

@@ -1,7 +1,11 @@
-"""Clone the environment's honest expert into a model (a warm start): hgpo sft PRESET key=value ... --out FOLDER.
+"""Clone demonstrations into a model (a warm start): hgpo sft PRESET key=value ... --out FOLDER.
 
     hgpo sft quickstart --out models/warm
     hgpo sft household-smollm2 warm.episodes=500 --out models/smollm2-warm
+    hgpo sft cave.py:Cave warm.source=demonstrations.jsonl --out models/cave
+
+They are played by the environment's expert, or come from elsewhere (`warm.source`): random play that succeeded, a file
+of steps.
 
 The folder is in Hugging Face format; train from it with `hgpo train PRESET model=FOLDER warm.episodes=0`.
 """
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     preset, words = split_preset(args.words)
     config = load(preset or "quickstart", words)
     if config.warm.episodes < 1:
-        raise BadSetting("warm.episodes is 0; say how many expert episodes to clone: warm.episodes=300.")
+        raise BadSetting("warm.episodes is 0; say how many episodes to clone: warm.episodes=300.")
     folder = Path(args.out)
     if os.path.lexists(folder):
         raise BadSetting(f"{folder} already exists. Choose another folder, or remove it first.")

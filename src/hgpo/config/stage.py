@@ -8,7 +8,7 @@ from typing import Any
 
 from ..envs.answers import cause
 from ..envs.prompt import Situation
-from ..envs.registry import is_address, located
+from ..envs.registry import is_address, located, own_process
 from ..errors import BadSetting, UnknownName
 from ..play.episode import Limits
 from ..play.memory import METHODS, Memory, MemoryFactory, memory_factory
@@ -23,7 +23,7 @@ def open_stage(config: Config) -> Stage:
     environments = Environments(
         env.name,
         env.settings,
-        supervised=env.execution == "process",
+        supervised=env.execution == "process" or own_process(env.name),
         workers=env.workers,
         step_timeout=env.step_timeout,
         reset_timeout=max(30.0, 3 * env.step_timeout),

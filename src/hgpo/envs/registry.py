@@ -33,8 +33,13 @@ from .prompt import PromptWords
 # `prompt` beside it has the words of its prompts.
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.household.alfworld:alfworld",
+    "babyai": "hgpo.envs.others.babyai:BabyAI",
+    "gym": "hgpo.envs.others.gymnasium:GymEnv",
     "household": "hgpo.envs.household.env:HouseholdEnv",
+    "scienceworld": "hgpo.envs.others.scienceworld:ScienceWorld",
     "shop": "hgpo.envs.webshop.generated:shop",
+    "textworld": "hgpo.envs.others.textworld:TextWorld",
+    "textworld-express": "hgpo.envs.others.textworld_express:TextWorldExpress",
     "webshop": "hgpo.envs.webshop.env:webshop",
 }
 
@@ -53,6 +58,18 @@ def _plugins() -> dict[str, EntryPoint]:
 def names() -> list[str]:
     """The names `make` knows."""
     return sorted({*BUILT_IN, *_registered, *_plugins()})
+
+
+def described() -> list[tuple[str, str]]:
+    """Every name that `make` knows with a sentence: the first line of what its factory says of itself."""
+    rows = []
+    for name in names():
+        try:
+            said = (factory(name).__doc__ or "").strip().partition("\n")[0]
+        except Exception as error:
+            said = f"cannot be loaded: {cause(error)}"
+        rows.append((name, said))
+    return rows
 
 
 def is_address(name: str) -> bool:
@@ -183,8 +200,16 @@ def make(name: str, **settings: Any) -> TextEnv:
 
 
 def prompts() -> list[str]:
-    """The folders of built-in environments: each brings a prompt of that name."""
-    return sorted({path.split(".")[2] for path in BUILT_IN.values()})
+    """The folders of built-in environments that bring a prompt of their name."""
+    return sorted({path.split(".")[2] for path in BUILT_IN.values()} - {"others"})
+
+
+def own_process(name: str) -> bool:
+    """Whether the environment called `name` wants a supervised process for every copy (its attribute `own_process`)."""
+    try:
+        return bool(getattr(factory(name), "own_process", False))
+    except (HgpoError, ImportError, AttributeError):
+        return False  # what is wrong with it is said where it is made
 
 
 def prompt(folder: str) -> PromptWords:

@@ -26,7 +26,7 @@ UNFIT = (400, 413, 422)
 
 
 class EndpointEngine:
-    """Asks `<url>/chat/completions`, several requests at a time, with retries.
+    """Asks `<url>/<path>`, several requests at a time, with retries.
 
     A request is tried again when the connection breaks, when the body is cut short or makes no sense, and when the
     server is busy or broken (429, 5xx), after the time it asks for (Retry-After) or twice the wait before. Redirects
@@ -42,6 +42,9 @@ class EndpointEngine:
         attempts: tries of one request; a server's 4xx answer other than 408, 425 and 429 is final.
         patience: seconds for one request with all its tries and waits.
     """
+
+    path = "chat/completions"
+    """What is asked for, below the server's address."""
 
     def __init__(
         self,
@@ -93,6 +96,14 @@ class EndpointEngine:
         self.caller.close()
         self.executor.shutdown(cancel_futures=True)
 
+    def question(self, request: Request) -> dict[str, Any]:
+        """The prompt as the server wants it."""
+        return {"messages": [{"role": "user", "content": well_formed(request.prompt)}]}
+
+    def read(self, answer: Answer) -> tuple[Reply, Counters]:
+        """The reply in an answer, and the tokens that it says it took; raises ValueError when there is none."""
+        return read_reply(answer)
+
     def ask(self, request: Request, temperature: float) -> tuple[Reply, Counters]:
         """The server's reply, and the tokens that it says it took.
 
@@ -106,7 +117,7 @@ class EndpointEngine:
             )
         body = {
             "model": well_formed(self.model),
-            "messages": [{"role": "user", "content": well_formed(request.prompt)}],
+            **self.question(request),
             "temperature": temperature,
             "max_tokens": self.max_new_tokens,
             # Servers read the seed as a 32-bit number at the narrowest.
@@ -120,14 +131,14 @@ class EndpointEngine:
                 break
             wait = min(0.5 * 2.0**attempt, 10.0)
             try:
-                answer = self.caller.post(body, min(self.timeout, max(left, 0.0)))
+                answer = self.caller.post(self.path, body, min(self.timeout, max(left, 0.0)))
             except (OSError, HTTPException, ValueError) as problem:
                 said = "no answer in time" if isinstance(problem, TimeoutError) else str(problem)
                 error = f"{type(problem).__name__}: {' '.join(said.split())}"
                 continue
             if answer.status == 200:
                 try:
-                    reply = read_reply(answer)
+                    reply = self.read(answer)
                 except ValueError as problem:
                     error = str(problem)
                     continue
@@ -153,8 +164,8 @@ class EndpointEngine:
         )
 
 
-def read_reply(answer: Answer) -> tuple[Reply, Counters]:
-    """The text and the counted tokens of a chat completion.
+def read_choice(answer: Answer) -> tuple[dict[str, Any], Counters]:
+    """The first choice of a completion and the counted tokens.
 
     Raises:
         ValueError: the body is none; says what it is.
@@ -164,14 +175,26 @@ def read_reply(answer: Answer) -> tuple[Reply, Counters]:
         raise ValueError(f"it reports an error: {str(content['error'])[:300]}")
     choices = content.get("choices") if isinstance(content, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict) or "content" not in message:
-        raise ValueError(f"the answer has no choices[0].message.content: {answer.text(200)}")
-    text = _text(message["content"])
+    if not isinstance(choice, dict):
+        raise ValueError(f"the answer has no choices: {answer.text(200)}")
     usage = content.get("usage")
     tokens = Counters(
         prompt_tokens=_count(usage, "prompt_tokens"), new_tokens=_count(usage, "completion_tokens")
     )
+    return choice, tokens
+
+
+def read_reply(answer: Answer) -> tuple[Reply, Counters]:
+    """The text and the counted tokens of a chat completion.
+
+    Raises:
+        ValueError: the body is none; says what it is.
+    """
+    choice, tokens = read_choice(answer)
+    message = choice.get("message")
+    if not isinstance(message, dict) or "content" not in message:
+        raise ValueError(f"the answer has no choices[0].message.content: {answer.text(200)}")
+    text = _text(message["content"])
     return Reply(well_formed(text), truncated=choice.get("finish_reason") == "length"), tokens
 
 

@@ -112,6 +112,7 @@ ENGINES: dict[str, Entry] = {
     "hf": Entry("hgpo.policies.hf.engine:HFEngine", ("torch", "transformers"), "train", trains=True),
     "vllm": Entry("hgpo.policies.vllm:VllmEngine", ("vllm",), "vllm", trains=True, alone=True),
     "endpoint": Entry("hgpo.policies.endpoint:EndpointEngine"),
+    "completions": Entry("hgpo.policies.completions:CompletionsEngine", ("transformers",), "train"),
     "scripted": Entry("hgpo.policies.scripted:ScriptedEngine"),
 }
 

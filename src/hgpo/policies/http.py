@@ -139,8 +139,8 @@ class Caller:
         self._lock = threading.Lock()
         self._closed = False
 
-    def post(self, body: Any, seconds: float) -> Answer:
-        """Send `body` as JSON to `<base>/chat/completions` and read the whole answer within `seconds`.
+    def post(self, path: str, body: Any, seconds: float) -> Answer:
+        """Send `body` as JSON to `<base>/<path>` and read the whole answer within `seconds`.
 
         Raises:
             OSError, http.client.HTTPException: the connection failed, broke or took too long.
@@ -151,7 +151,7 @@ class Caller:
         elif self.address.user:
             headers["Authorization"] = f"Basic {base64.b64encode(self.address.user.encode()).decode()}"
         request = urllib.request.Request(
-            self.address.under("chat/completions"), json.dumps(body).encode(), headers, method="POST"
+            self.address.under(path), json.dumps(body).encode(), headers, method="POST"
         )
         opener = urllib.request.build_opener(_NoRedirects, _Http(self, seconds), _Https(self, seconds))
         try:

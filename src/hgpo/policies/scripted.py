@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..envs import answers
-from ..envs.actors import Actor, actor
+from ..envs.actors import Actor, actor, explored
 from ..envs.contract import Observation
 from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ..play.policy import Reply, Request
@@ -68,7 +68,7 @@ class ScriptedPolicy:
 
     async def generate(self, request: Request) -> Reply:
         """The actor's command, or now and then a random one."""
-        seen = Observation(request.observation, request.admissible)
+        seen = Observation(request.observation, request.admissible, {"task": request.task})
         try:
             if request.step == 0:
                 self.actors[request.episode] = self.make()
@@ -105,3 +105,29 @@ class ScriptedPolicy:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
+
+
+class ExploringPolicy:
+    """Random play that needs no expert: any admissible command, or what the texts suggest where none are listed.
+
+    The seed of a request decides its reply.
+    """
+
+    def __init__(self, style: PromptStyle) -> None:
+        self.style = style
+        self.openings: dict[str, str] = {}
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """Scripts have no tokens."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """A random command."""
+        opening = self.openings.setdefault(request.episode, request.observation)
+        texts = list(dict.fromkeys([request.observation, opening]))
+        action = explored(texts, request.admissible, generator("explore", request.seed))
+        return Reply(self.style.reply(action, request.prompt))
+
+    def finish(self, episode: str) -> None:
+        """Forget the episode's opening."""
+        self.openings.pop(episode, None)

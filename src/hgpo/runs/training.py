@@ -42,6 +42,7 @@ from .measures import Phases, iteration_measures
 from .panels import Panel
 from .play import make_panels
 from .player import Player
+from .replies import unfit_replies
 from .reporting import finish
 from .rollout import Rollout, roll_out
 from .start import makes_start, prepare
@@ -149,6 +150,7 @@ class _Run:
         self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
         self.warned = False
+        self.read_replies = False
         self.alarms = Alarms()
         self.began = time.monotonic()
 
@@ -289,6 +291,11 @@ class _Run:
         phases = Phases()
         rollout, sampled = self._play(state.cursor, number)
         phases.end("rollout")
+        if not self.read_replies:
+            self.read_replies = True
+            said = unfit_replies(rollout.batch, self.stage.style, config)
+            if said:
+                self.screen.say(f"iteration {number}: {said}")
         computed = compute(rollout.batch, config.estimator.name, self.estimator)
         result = arrange(rollout.batch, computed)
         batch = rollout.batch.with_columns(

@@ -22,6 +22,7 @@ from ..estimators.estimate import Estimate, estimate
 from ..estimators.scale import root_mean_square
 from ..play import episode_metrics
 from ..steps.batch import StepBatch
+from ..steps.tokens import spread_over_tokens
 from .names import ESTIMATOR
 
 PREFIX = "hgpo/"
@@ -89,8 +90,6 @@ def registered(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[
         token_level_rewards: [rows, tokens]; not used, see the module's docstring.
         response_mask: [rows, tokens].
     """
-    import torch
-
     values = _ready.get()
     if values is None:
         raise BadSetting(
@@ -99,9 +98,7 @@ def registered(token_level_rewards: Any, response_mask: Any, **_: Any) -> tuple[
         )
     if len(values) != len(response_mask):
         raise BadSteps(f"{len(values)} advantages were computed for a batch of {len(response_mask)} rows.")
-    spread = (
-        torch.as_tensor(values, dtype=torch.float32, device=response_mask.device)[:, None] * response_mask
-    )
+    spread = spread_over_tokens(values, response_mask)
     return spread, spread.clone()
 
 

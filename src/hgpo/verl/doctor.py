@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
-from .hooks import CPU_HOOKS, HOOKS, check
+from ..hooks import check
+from .hooks import CPU_HOOKS, HOOKS
 from .names import AGENT, ESTIMATOR, MODES
 from .versions import LOWEST, NEEDED, RANGE, conflict, installed, misfit, numbers
 

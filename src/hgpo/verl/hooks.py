@@ -1,36 +1,8 @@
-"""Everything of verl that we override, call or read, with what we expect of it.
-
-`check` compares the installed verl with this table in seconds, so that a release that moves something is named
-precisely: the hook, what it looks like now, what we expect, and which file of ours relies on it.
-"""
+"""Everything of verl that we override, call or read, with what we expect of it (`hgpo.hooks.check` looks)."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
-from dataclasses import dataclass
-from typing import Any
-
-
-@dataclass(frozen=True)
-class Hook:
-    """One function or class of verl."""
-
-    module: str
-    name: str
-    """Dotted below the module."""
-    parameters: tuple[str, ...] | None
-    """Names of its parameters in order; further ones may follow if they have defaults. None: not a function."""
-    user: str
-    """Our file that relies on it."""
-    reads: tuple[str, ...] = ()
-    """Words its source must contain, where we rely on what it does inside."""
-
-    @property
-    def path(self) -> str:
-        """Where it is."""
-        return f"{self.module}.{self.name}"
-
+from ..hooks import Hook
 
 _BASE = "verl.trainer.ppo.v1.trainer_base"
 _BUFFER = "verl.trainer.ppo.v1.replay_buffer"
@@ -90,6 +62,13 @@ HOOKS = (
     Hook(_BASE, "PPOTrainer._load_checkpoint", ("self",), "trainer.py", ("self.global_steps",)),
     Hook(
         _BASE, "PPOTrainer._save_checkpoint", ("self",), "launch.py", ("latest_checkpointed_iteration.txt",)
+    ),
+    Hook(
+        "verl.utils.checkpoint.fsdp_checkpoint_manager",
+        "FSDPCheckpointManager._save_lora_train_meta",
+        ("self", "local_path", "unwrap_model"),
+        "adapters.py",
+        ("lora_train_meta.json",),
     ),
     Hook("verl.trainer.ppo.v1.trainer_sync", "PPOTrainerSync", None, "trainer.py"),
     Hook("verl.trainer.ppo.v1.trainer_colocate_async", "PPOTrainerColocateAsync", None, "trainer.py"),
@@ -162,6 +141,13 @@ CPU_HOOKS = (
         ("self", "weights", "wire_format"),
         "cpu/rollout.py",
     ),
+    Hook(
+        "verl.workers.engine_workers",
+        "ActorRolloutRefWorker.update_weights",
+        None,
+        "cpu/rollout.py",
+        ("peft_config=peft_config, base_sync_done=True",),
+    ),
     Hook("verl.workers.rollout.base", "_ROLLOUT_REGISTRY", None, "cpu/__init__.py"),
     Hook(
         "verl.workers.rollout.replica",
@@ -180,64 +166,3 @@ CPU_HOOKS = (
     ),
     Hook("verl.workers.engine.fsdp.transformer_impl", "CPUOffloadPolicy", None, "cpu/__init__.py"),
 )
-
-
-def check(hook: Hook) -> str:
-    """What is wrong with a hook; empty when it is as expected."""
-    try:
-        target: Any = importlib.import_module(hook.module)
-        for part in hook.name.split("."):
-            target = (
-                inspect.getattr_static(target, part) if inspect.isclass(target) else getattr(target, part)
-            )
-            target = _unwrap(target)
-    except ImportError as error:
-        return f"{hook.module} cannot be imported ({error}); {hook.user} needs {hook.name} from it"
-    except AttributeError:
-        return f"{hook.path} does not exist any more; {hook.user} relies on it"
-    return _parameters(hook, target) or _source(hook, target)
-
-
-def _unwrap(target: Any) -> Any:
-    """The function behind a static or class method, or the class behind a Ray actor class."""
-    if isinstance(target, staticmethod | classmethod):
-        return target.__func__
-    meta = getattr(target, "__ray_metadata__", None)
-    return getattr(meta, "modified_class", target) if meta is not None else target
-
-
-def _parameters(hook: Hook, target: Any) -> str:
-    if hook.parameters is None:
-        return ""
-    signature = inspect.signature(target)
-    names = [name for name in signature.parameters if name != "cls"]
-    expected = list(hook.parameters)
-    more = names[len(expected) :]
-    optional = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
-    required = [
-        name
-        for name in more
-        if signature.parameters[name].default is inspect.Parameter.empty
-        and signature.parameters[name].kind not in optional
-    ]
-    if names[: len(expected)] != expected or required:
-        return (
-            f"{hook.path} takes ({', '.join(names)}); {hook.user} expects ({', '.join(expected)}), "
-            "and only optional parameters after these"
-        )
-    return ""
-
-
-def _source(hook: Hook, target: Any) -> str:
-    if not hook.reads:
-        return ""
-    try:
-        source = inspect.getsource(inspect.unwrap(target) if callable(target) else target)
-    except (OSError, TypeError) as error:
-        return (
-            f"the source of {hook.path} cannot be read ({error}); {hook.user} relies on what it does inside"
-        )
-    missing = [words for words in hook.reads if words not in source]
-    if missing:
-        return f"{hook.path} no longer contains {missing[0]!r}; {hook.user} relies on it"
-    return ""

@@ -24,9 +24,11 @@ from ..models.folder import check_model
 from ..runs.folder import VERL, Description, RunFolder
 from ..runs.panels import Panel
 from ..runs.play import make_panels
+from .adapters import merge_folder
 from .data import Dataset, write_data
 from .overrides import Cluster, overrides
 from .play import isolated
+from .translation import lora_alpha
 from .versions import installed, misfit
 
 ENTRY = "verl.trainer.main_ppo"
@@ -231,6 +233,8 @@ def export(config: Config, run: RunFolder) -> None:
             f"There is no exported model in {source}. verl writes it with every checkpoint (save_every); was hf_model "
             "taken out of actor_rollout_ref.actor.checkpoint.save_contents?"
         )
+    # The trainer has merged them already; runs of earlier releases have them still.
+    merge_folder(source, lora_alpha(config))
     run.export(lambda partial: _copy(source, partial), as_dict(config), run.verl_step())
 
 

@@ -23,11 +23,13 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from ..errors import BadSetting
 from ..play.metrics import PANEL
 from ..runs.folder import RunFolder
+from .adapters import merge_folder
 from .advantage import PREFIX, Advantages, advantages, handed_over
 from .loop import RECORD
 from .minibatch import Plan, plan
 from .names import MODES
 from .settings import read, run_folder
+from .translation import lora_alpha
 
 
 class HgpoTrainer:
@@ -136,6 +138,13 @@ class HgpoTrainer:
         learnt = {key[len("actor/") :]: value for key, value in metrics.items() if key.startswith("actor/")}
         seconds = {"seconds": timing_raw["step"]} if "step" in timing_raw else {}
         self._log({"iteration": global_steps, **ours, **learnt, **_evaluated(metrics), **seconds})
+
+    def _save_checkpoint(self) -> None:
+        super()._save_checkpoint()  # type: ignore[misc]
+        if self.folder is not None and self.hgpo.model.lora_rank:
+            # verl writes adapters and base under PEFT's names, which nothing can load as a model.
+            step = self.global_steps  # type: ignore[attr-defined]
+            merge_folder(self.folder.verl_model(step), lora_alpha(self.hgpo))
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()  # type: ignore[misc]

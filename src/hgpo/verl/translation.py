@@ -90,6 +90,11 @@ def _warmup(config: Config, start: Start) -> dict[str, Any]:
     return {f"{ACTOR}.optim.lr_warmup_steps": iterations}
 
 
+def lora_alpha(config: Config) -> float:
+    """The scale of the adapters."""
+    return config.model.lora_alpha or 2 * config.model.lora_rank
+
+
 def _schedule(config: Config, start: Start) -> dict[str, Any]:
     """verl's fall begins where its warm-up ends; ours runs over the whole run."""
     update = config.update
@@ -157,12 +162,10 @@ FATES: dict[str, Fate] = {
     "model.lora_rank": Translated(
         lambda config, start: {
             f"{MODEL}.lora_rank": config.model.lora_rank,
-            f"{MODEL}.lora_alpha": config.model.lora_alpha or 2 * config.model.lora_rank,
+            f"{MODEL}.lora_alpha": lora_alpha(config),
         }
     ),
-    "model.lora_alpha": Translated(
-        lambda config, start: {f"{MODEL}.lora_alpha": config.model.lora_alpha or 2 * config.model.lora_rank}
-    ),
+    "model.lora_alpha": Translated(lambda config, start: {f"{MODEL}.lora_alpha": lora_alpha(config)}),
     "model.gradient_checkpointing": Translated(
         lambda config, start: {f"{MODEL}.enable_gradient_checkpointing": config.model.gradient_checkpointing}
     ),
@@ -174,7 +177,9 @@ FATES: dict[str, Fate] = {
         }
     ),
     "warm.episodes": _START,
+    "warm.source": _START,
     "warm.epochs": _START,
+    "warm.updates": _START,
     "warm.lr": _START,
     "warm.batch_rows": _START,
     "warm.prompt_weight": _START,

@@ -17,6 +17,7 @@ from ...errors import EngineFailed
 from ...policies.batcher import Batcher
 from ...policies.hf.engine import stop_ids
 from ...policies.hf.sampling import Sampled, sample
+from ..adapters import merged, plain_name
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Server:
         self.stops = stop_ids(self.model, load_tokenizer(path))
         self.response_length = response_length
         self.version: int | None = None
+        self.base: dict[str, torch.Tensor] = {}
+        """The weights that adapters belong to."""
         self.batcher = Batcher(self._answer, ThreadPoolExecutor(1, "hgpo-rollout"))
 
     async def generate(
@@ -83,9 +86,19 @@ class Server:
             answers.update(zip(places, replies))
         return [answers[place] for place in range(len(questions))]
 
-    async def load(self, weights: list[tuple[str, torch.Tensor]], version: int | None) -> None:
-        """Take the trainer's weights. Names the model does not have are an error, not a shrug."""
-        missing, unexpected = self.model.load_state_dict(dict(weights), strict=False)
+    async def load(
+        self, weights: list[tuple[str, torch.Tensor]], version: int | None, alpha: float | None = None
+    ) -> None:
+        """Take the trainer's weights. Names the model does not have are an error, not a shrug.
+
+        With `alpha` they are adapters, which are merged into the weights that came before.
+        """
+        if alpha is None:
+            self.base = {plain_name(name): tensor for name, tensor in weights}
+            whole = self.base
+        else:
+            whole = merged(self.base, dict(weights), alpha)
+        missing, unexpected = self.model.load_state_dict(whole, strict=False)
         tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
         if unexpected or set(missing) - tied:
             raise RuntimeError(f"The pushed weights do not fit: missing {missing}, unexpected {unexpected}.")
@@ -129,9 +142,14 @@ class WeightSender(BaseRollout):  # type: ignore[misc]
         weights: Iterable[tuple[str, torch.Tensor]],
         wire_format: str = "named_tensors",
         global_steps: int | None = None,
+        peft_config: dict[str, Any] | None = None,
+        base_sync_done: bool = True,
         **_: Any,
     ) -> None:
-        """Send whole tensors. Every process takes part in gathering them."""
+        """Send whole tensors, or the adapters alone where the server has the rest already.
+
+        Every process takes part in gathering them.
+        """
         if wire_format != "named_tensors":
             raise EngineFailed(
                 f"verl sends its weights as {wire_format!r}; a dry run takes 'named_tensors' only. Remove the override "
@@ -141,4 +159,5 @@ class WeightSender(BaseRollout):  # type: ignore[misc]
         for name, value in weights:
             tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
             whole.append((name, tensor.detach().float().cpu().clone()))
-        await ray.get_actor(server_name(self.rank)).load.remote(whole, global_steps)
+        alpha = float(peft_config["lora_alpha"]) if peft_config and base_sync_done else None
+        await ray.get_actor(server_name(self.rank)).load.remote(whole, global_steps, alpha)
