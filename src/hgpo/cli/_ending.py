@@ -90,8 +90,6 @@ def speak_plainly() -> None:
 
 def flush_output() -> None:
     """Hand over what was printed, so that a closed pipe or a full disk is found out here and not at exit."""
-    if sys.stdout is None:  # closed from the start
-        return
     try:
         sys.stdout.flush()
     except OSError:

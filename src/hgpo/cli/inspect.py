@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
+from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings, path_word
 
 if TYPE_CHECKING:
     from ..inspect import Rollouts
@@ -37,9 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH|ENV",
         help="a rollout file, a run folder, a folder of dumps, or an environment (FILE.py:Class)",
     )
-    parser.add_argument("--html", metavar="OUT.html", help="write the page, one file that needs nothing else")
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="OUT.json", help="every number, to a file or to the terminal"
+        "--html", type=path_word, metavar="OUT.html", help="write the page, one file that needs nothing else"
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        type=path_word,
+        metavar="OUT.json",
+        help="every number, to a file or to the terminal",
     )
     parser.add_argument(
         "--estimator",

@@ -109,7 +109,7 @@ class ModelConfig(Settings):
         "Tokenizer of the tiny model: one token a word in lower case, one a word with every text kept as it is, or "
         "byte-level pairs.",
     )
-    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=1, high=2**24)
+    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=2, high=2**24)
     lora_rank: int = setting(
         0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.", low=0, high=65536
     )
@@ -243,7 +243,7 @@ class UpdateConfig(Settings):
     aggregate: Literal["token-mean", "step-mean"] = setting(
         "token-mean", "Whether every token or every step weighs the same in the loss."
     )
-    grad_clip: float = setting(1.0, "Largest gradient norm.", above=0)
+    grad_clip: float = setting(1.0, "Largest gradient norm.", low=1e-6)
     old_logprobs: Literal["sampled", "recomputed"] = setting(
         "sampled", "Take the old log-probabilities from the rollout, or run the model once more."
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..config.schema import Config
+from ..envs import answers
 from ..envs.actors import Actor
 from ..envs.prompt import Situation
 from ..errors import BadFile, BadSetting, EnvironmentFailed
@@ -212,6 +213,7 @@ def _written(stage: Stage, steps: StepBatch) -> Iterator[tuple[str, str]]:
 
 def _goal(stage: Stage, task: str) -> str:
     """The task in words, as the environment says it; empty where it does not know the task."""
-    with contextlib.suppress(Exception, SystemExit):
-        return str(stage.expert_source.reset(task).info.get("goal") or "")
+    with contextlib.suppress(Exception):
+        seen = answers.contained(lambda: answers.observation(stage.expert_source.reset(task)))
+        return str(seen.info.get("goal") or "")
     return ""

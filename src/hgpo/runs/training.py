@@ -119,14 +119,16 @@ def _train(
 
 def _full(folder: RunFolder, error: Exception) -> DiskFull:
     """No space left in the middle of a run: what there is of it, and how it goes on."""
-    saved = folder.checkpoints()
-    made = (
-        f"the checkpoint of iteration {saved[-1].iteration} is kept"
-        if saved
-        else "no checkpoint was made yet"
-    )
     place = getattr(error, "path", None) or getattr(error, "filename", None) or folder.path
-    return DiskFull(place, f"In {folder.path} {made}; go on with: hgpo train --resume {folder.path}")
+    saved = folder.checkpoints()
+    if not saved and not folder.start.is_dir():
+        return DiskFull(place)
+    made = (
+        f"the checkpoint of iteration {saved[-1].iteration}"
+        if saved
+        else "the policy that the run starts from"
+    )
+    return DiskFull(place, f"In {folder.path} {made} is kept; go on with: hgpo train --resume {folder.path}")
 
 
 class _Run:
