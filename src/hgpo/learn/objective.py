@@ -204,9 +204,13 @@ def _clipped(
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Low-variance estimate of KL(policy || reference) for each token: e^d - d - 1, d = reference - policy."""
+    """Low-variance estimate of KL(policy || reference) for each token: e^d - d - 1, d = reference - policy.
+
+    Bounded at 10 as in the trainer of the published runs: a token further off adds a constant and no gradient. Without
+    the bound one token with d = 10 would pull with e^10.
+    """
     gap = (reference - logprobs).clamp(-20.0, 20.0)
-    return gap.exp() - gap - 1.0
+    return (gap.exp() - gap - 1.0).clamp(-10.0, 10.0)
 
 
 def loss_sum(
