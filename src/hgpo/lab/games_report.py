@@ -61,10 +61,10 @@ def section(name: str, document: dict[str, Any], picture: bool) -> str:
     plan = document["plan"]
     main = [r["estimator"] for r in document["estimators"] if r["estimator"] in ENTRIES]
     others = [r["estimator"] for r in document["estimators"] if r["estimator"] not in ENTRIES]
-    minutes = document["processor_seconds"] / 60
+    minutes = max(1, round(document["processor_seconds"] / 60))
     parts = [
         f"### {title(document)}",
-        f"{head(document)}; {minutes:.0f} minutes of processor time:\n\n    {document['command']} --out docs",
+        f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:\n\n    {document['command']} --out docs",
         rows(document, main),
         f"![{name}](lab/{name}.svg)" if picture else "",
     ]

@@ -13,7 +13,7 @@ NAMES = {
     "learning_table": "learning, table",
     "learning_network": "learning, network",
 }
-RIVALS = ("hgpo", "gigpo", "grpo")
+RIVALS = ("g2po", "graphgpo", "hgpo", "gigpo", "grpo")
 
 
 def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) -> str:
@@ -129,7 +129,7 @@ def lead_table(document: dict[str, Any]) -> str:
 
 
 def verdict(document: dict[str, Any]) -> str:
-    """In words: where ours is ahead of HGPO, GiGPO and GRPO, and where not."""
+    """In words: where ours is ahead of the published estimators, and where not."""
     lines = []
     for row in document["aggregate"]:
         if row["estimator"] not in RIVALS:
