@@ -7,7 +7,6 @@ from typing import Any
 from .entries import ENTRIES, OURS
 from .tables import table
 
-
 TOO_NOISY = 0.6
 """Share of noise in the measured truth from which a study says so."""
 
@@ -58,10 +57,8 @@ def rows(document: dict[str, Any], labels: list[str] | None = None) -> str:
 def noise(document: dict[str, Any]) -> str:
     """In a sentence: how much of the measured truth was noise, and what to do where it is most of it."""
     share, continuations = document["noise_share"], document["plan"]["continuations"]
-    said = (
-        f"Of the squares of the measured advantages {share:.0%} is noise of the {continuations} continuations, which is "
-        "taken out."
-    )
+    said = f"Of the squares of the measured advantages {share:.0%} is noise of the {continuations} continuations, "
+    said += "which is taken out."
     if share > TOO_NOISY:
         said += " That is most of them, so the intervals say little: raise --continuations."
     return said
@@ -79,7 +76,8 @@ def section(name: str, document: dict[str, Any], picture: bool) -> str:
     minutes = max(1, round(document["processor_seconds"] / 60))
     parts = [
         f"### {title(document)}",
-        f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:\n\n    {document['command']} --out docs",
+        f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:",
+        f"    {document['command']} --out docs",
         rows(document, main),
         f"![{name}](lab/{name}.svg)" if picture else "",
     ]
