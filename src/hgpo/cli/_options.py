@@ -43,6 +43,13 @@ def add_allow_env(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def path_word(text: str) -> str:
+    """The `type` of an option that names a file or folder: an empty word (an unset variable, say) names none."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; expected a path")
+    return text
+
+
 def number(kind: type[T], low: float = 0, high: float | None = None) -> Callable[[str], T]:
     """The `type` of an option that is a number: read and checked as a setting is."""
     one = Setting("", kind, low=low, high=high)

@@ -16,7 +16,7 @@ import itertools
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._ending import one_line
 from ._options import number
@@ -127,17 +127,20 @@ def _preset(name: str) -> str:
 
 def _show(stage: Stage, split: str, seed: int) -> None:
     """The first prompt, a random episode and the time of a step."""
+    from ..errors import EnvironmentFailed
     from ..play import Job
     from ..policies.scripted import ExploringPolicy
     from ..seeds import derive
 
     task = stage.tasks(split)[0]
     policy = ExploringPolicy(stage.style)
+    stage.play(policy, [Job(task, task, 0, derive("check", seed))])  # what is made once is not timed
     start = time.perf_counter()
-    played = stage.play(policy, [Job(task, task, 0, derive("check", seed))])
+    played = stage.play(policy, [Job(task, task, index, derive("check", seed, index)) for index in range(8)])
     seconds = time.perf_counter() - start
     if not played.episodes:
-        raise_failed(played.causes)
+        raise EnvironmentFailed(f"No episode could be played. {played.causes[0] if played.causes else ''}")
+    steps = sum(len(one.steps) for one in played.episodes)
     episode = played.episodes[0]
     first = episode.steps[0]
     prompt = first.prompt if len(first.prompt) <= SHOWN else f"{first.prompt[:SHOWN]} ..."
@@ -151,14 +154,7 @@ def _show(stage: Stage, split: str, seed: int) -> None:
         print(f"      ... {len(episode.steps) - 12} more")
     how = "solved" if episode.success else "not solved"
     print(f"\n    {how}, return {episode.reward:g}, score {episode.score:g}")
-    print(f"\n{1000 * seconds / len(episode.steps):.2f} ms a step, the reset and the prompts included")
-
-
-def raise_failed(causes: Any) -> None:
-    """Say why no episode could be played."""
-    from ..errors import EnvironmentFailed
-
-    raise EnvironmentFailed(f"No episode could be played. {causes[0] if causes else ''}")
+    print(f"\n{1000 * seconds / steps:.2f} ms a step over 8 random episodes, resets and prompts included")
 
 
 def _brings(env: TextEnv) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..envs.registry import is_address
-from ._options import add_allow_env, named_envs, number
+from ._options import add_allow_env, named_envs, number, path_word
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", default="hf", help="hf (default), vllm, endpoint or completions")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
     add_allow_env(parser)
-    parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
+    parser.add_argument("--logs", type=path_word, metavar="FOLDER", help="default: logs/<name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -16,12 +16,14 @@ import argparse
 import json
 import os
 
-from ._options import add_words, split_preset
+from ._options import add_words, path_word, split_preset
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "quickstart")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the model is written")
+    parser.add_argument(
+        "--out", required=True, type=path_word, metavar="FOLDER", help="where the model is written"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -10,7 +10,8 @@ from typing import Any
 from ..envs.registry import settings_of_env
 from ..errors import BadSetting, UnknownName
 from ..estimators.table import ESTIMATORS
-from ..settings import Setting, check_all, parse_value, settings_of, split_word
+from ..settings import Setting, check_all, settings_of
+from ..words import parse_value, split_word
 from .own import fitted
 from .preset import is_environment, preset_tree
 from .schema import Config

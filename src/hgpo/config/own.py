@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,10 +38,10 @@ def _source(name: str, settings: Mapping[str, Any]) -> Any:
     if isinstance(getattr(factory, "splits", None), (tuple, list)):
         return factory
     try:
-        env: TextEnv = registry.make(name, **settings)
+        env: TextEnv = answers.contained(functools.partial(registry.make, name, **settings))
     except HgpoError:
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         raise EnvironmentFailed(
             f"The environment {name} could not be made: {answers.cause(error)}"
         ) from error

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..envs.answers import cause
+from ..envs.answers import cause, contained
 from ..envs.prompt import Situation
 from ..envs.registry import is_address, located, own_process
 from ..errors import BadSetting, UnknownName
@@ -93,8 +93,8 @@ def _memory(agent: AgentConfig, source: Callable[[], Any], name: str) -> MemoryF
 
 def _located(address: str) -> Any:
     try:
-        return located(address)
-    except (Exception, SystemExit) as error:
+        return contained(functools.partial(located, address))
+    except Exception as error:
         raise BadSetting(
             f"The memory {address!r} cannot be loaded ({cause(error)}). Expected the address of a class: module:Class "
             "or path/file.py:Class."
@@ -103,8 +103,8 @@ def _located(address: str) -> Any:
 
 def _checked(make: Any, which: str) -> Memory:
     try:
-        memory: Memory = make()
-    except (Exception, SystemExit) as error:
+        memory: Memory = contained(make)
+    except Exception as error:
         raise BadSetting(f"The memory {which!r} could not be made ({cause(error)}).") from error
     missing = [method for method in METHODS if not callable(getattr(memory, method, None))]
     if missing:

@@ -25,7 +25,7 @@ from typing import Any, get_type_hints
 
 from ..errors import BadSetting, HgpoError, UnknownName
 from ..settings import Setting, check_all, parameters_of
-from .answers import cause
+from .answers import cause, contained
 from .contract import TextEnv
 from .prompt import PromptWords
 
@@ -144,8 +144,8 @@ def _module(name: str) -> ModuleType:
 def _addressed(name: str) -> Callable[..., TextEnv]:
     """What is at an address, if it is an environment: nothing else is ever called."""
     try:
-        found: Callable[..., TextEnv] = located(name)
-    except (Exception, SystemExit) as error:
+        found: Callable[..., TextEnv] = contained(functools.partial(located, name))
+    except Exception as error:
         raise BadSetting(
             f"The environment {name!r} cannot be loaded ({cause(error)}). Expected the address of a class that can be "
             "imported here: module:Class or path/file.py:Class."

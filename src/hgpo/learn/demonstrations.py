@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..config.schema import Config
+from ..envs import answers
 from ..envs.actors import Actor
 from ..envs.prompt import Situation
 from ..errors import BadFile, BadSetting, EnvironmentFailed
@@ -27,7 +28,7 @@ FEW = 20
 OFTEN = 10
 """Where all random play is cloned, its successes stand in it as often as the rest, but none more often than this."""
 ROUND, ENOUGH = 100, 5000
-"""Random play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
+"""Play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,14 @@ def _of_expert(
 ) -> Demonstrations:
     """Only the expert's successful episodes, and of those its own steps unless its mistakes are asked for too."""
     policy = ScriptedPolicy(make_expert, stage.style, config.warm.noise)
-    episodes = _play(stage, config, policy, "the expert", range(config.warm.episodes), on_episode)
+    episodes: list[Episode] = []
+    # Asked for by name, the expert plays all that was asked for; else as much as there is need of.
+    size = ROUND if config.warm.source == "auto" else config.warm.episodes
+    for start in range(0, config.warm.episodes, size):
+        numbers = range(start, min(config.warm.episodes, start + size))
+        episodes += _play(stage, config, policy, "the expert", numbers, on_episode)
+        if sum(len(one.steps) for one in episodes if one.success) >= ENOUGH:
+            break
     cloned = [
         episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)
         for episode in episodes
@@ -127,8 +135,8 @@ def _of_expert(
 def _of_chance(
     stage: Stage, config: Config, source: str, on_episode: Callable[[Any], None] | None
 ) -> Demonstrations:
-    """Random play: the episodes that succeeded (`random`), all of them, which teach the form of a reply and nothing else
-    (`format`), or all with those that succeeded repeated (`auto`)."""
+    """Random play: the episodes that succeeded (`random`), all of them, which teach the form of a reply and nothing
+    else (`format`), or all with those that succeeded repeated (`auto`)."""
     policy = ExploringPolicy(stage.style)
     episodes: list[Episode] = []
     solved: list[Episode] = []
@@ -212,6 +220,7 @@ def _written(stage: Stage, steps: StepBatch) -> Iterator[tuple[str, str]]:
 
 def _goal(stage: Stage, task: str) -> str:
     """The task in words, as the environment says it; empty where it does not know the task."""
-    with contextlib.suppress(Exception, SystemExit):
-        return str(stage.expert_source.reset(task).info.get("goal") or "")
+    with contextlib.suppress(Exception):
+        seen = answers.contained(lambda: answers.observation(stage.expert_source.reset(task)))
+        return str(seen.info.get("goal") or "")
     return ""

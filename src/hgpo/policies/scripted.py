@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..envs import answers
 from ..envs.actors import Actor, actor, explored
@@ -14,6 +14,8 @@ from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
 from .engine import CountedPolicy, Counters, Source
+
+T = TypeVar("T")
 
 SCRIPTED = ("expert", "random")
 """The names under which scripted policies are evaluated."""
@@ -53,7 +55,7 @@ class ScriptedPolicy:
     With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
     was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
     the actor does after them is worth cloning. An actor with a method `slipped(action)` is told what was done instead
-    of its command.
+    of its command; one that plays `by_heart` makes no mistakes, for it could not recover.
     """
 
     def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
@@ -69,20 +71,16 @@ class ScriptedPolicy:
     async def generate(self, request: Request) -> Reply:
         """The actor's command, or now and then a random one."""
         seen = Observation(request.observation, request.admissible, {"task": request.task})
-        try:
-            if request.step == 0:
-                self.actors[request.episode] = self.make()
-                self.actors[request.episode].reset(seen)
-            actor = self.actors[request.episode]
-            action = intended = answers.action(actor.act(seen))
-        except HgpoError:
-            raise
-        except (Exception, SystemExit) as error:
-            # An expert is part of its environment: foreign code.
-            raise EnvironmentFailed(
-                f"The scripted policy failed on task {request.task!r}: {answers.cause(error)}"
-            ) from error
-        if self.noise > 0 and request.admissible:
+
+        def begin() -> None:
+            self.actors[request.episode] = self.make()
+            self.actors[request.episode].reset(seen)
+
+        if request.step == 0:
+            _ask(request, begin)
+        actor = self.actors[request.episode]
+        action = intended = _ask(request, lambda: answers.action(actor.act(seen)))
+        if self.noise > 0 and request.admissible and not getattr(actor, "by_heart", False):
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())
             if random.random() < self.noise:
@@ -90,8 +88,9 @@ class ScriptedPolicy:
                 choices = past if past and random.random() < 0.5 else request.admissible
                 action = choices[int(random.integers(len(choices)))]
                 self.noisy.add((request.episode, request.step))
-                if action != intended and hasattr(actor, "slipped"):
-                    actor.slipped(action)
+                slipped = getattr(actor, "slipped", None)
+                if action != intended and slipped is not None:
+                    _ask(request, lambda: slipped(action))
             before.update(request.admissible)
         return Reply(self.style.reply(action, request.prompt))
 
@@ -131,3 +130,15 @@ class ExploringPolicy:
     def finish(self, episode: str) -> None:
         """Forget the episode's opening."""
         self.openings.pop(episode, None)
+
+
+def _ask(request: Request, call: Callable[[], T]) -> T:
+    """Ask an actor. An expert is part of its environment: foreign code."""
+    try:
+        return answers.contained(call)
+    except HgpoError:
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(
+            f"The scripted policy failed on task {request.task!r}: {answers.cause(error)}"
+        ) from error

@@ -27,13 +27,14 @@ from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import is_full, plain
 from ..learn.distributed import Processes
-from ..learn.learner import Learner
+from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.device import pick_device
+from ..models.device import device_memory, pick_device
 from ..models.load import check_source, load_model, save_model
+from ..models.memory import Shape, check_memory, estimate, shape_of
 from ..models.out_of_memory import out_of_memory_explained
-from ..policies.engine import Counters, Source, check_engine, open_engine
+from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
 from .alarms import Alarms
 from .folder import Description, RunFolder, TrainState
@@ -94,11 +95,16 @@ def _train(
         config = folder.config(allow_env=allow_env)
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
-    check_engine(config.rollout.engine, training=True)
+    many = int(os.environ.get("WORLD_SIZE", "1"))
+    check_engine(config.rollout.engine, training=True, processes=many)
     find_loss(config.update.loss)
+    check_correction(config.update)
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
+    needed = None if folder.start.is_dir() else shape_of(config.model.path)
+    if needed is not None and processes.device.type == "cuda":
+        check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:
         with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
@@ -113,14 +119,16 @@ def _train(
 
 def _full(folder: RunFolder, error: Exception) -> DiskFull:
     """No space left in the middle of a run: what there is of it, and how it goes on."""
-    saved = folder.checkpoints()
-    made = (
-        f"the checkpoint of iteration {saved[-1].iteration} is kept"
-        if saved
-        else "no checkpoint was made yet"
-    )
     place = getattr(error, "path", None) or getattr(error, "filename", None) or folder.path
-    return DiskFull(place, f"In {folder.path} {made}; go on with: hgpo train --resume {folder.path}")
+    saved = folder.checkpoints()
+    if not saved and not folder.start.is_dir():
+        return DiskFull(place)
+    made = (
+        f"the checkpoint of iteration {saved[-1].iteration}"
+        if saved
+        else "the policy that the run starts from"
+    )
+    return DiskFull(place, f"In {folder.path} {made} is kept; go on with: hgpo train --resume {folder.path}")
 
 
 class _Run:
@@ -137,6 +145,7 @@ class _Run:
             screen,
         )
         self.stage = open_stage(config)
+        check_opening(config.rollout.engine, Source(config, self.stage, config.model.path))
         self.estimator = estimator_settings(config)
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
@@ -229,6 +238,11 @@ class _Run:
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
+        shape = Shape.of(model.config.to_dict())
+        if shape is not None and self.processes.device.type == "cuda":
+            needed = estimate(shape, config, self.processes.size)
+            held = device_memory(self.processes.device) / 2**30
+            self.screen.say(f"memory: {needed} of {held:.0f} GiB")
         return state
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
