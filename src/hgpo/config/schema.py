@@ -171,7 +171,9 @@ class RolloutConfig(Settings):
     )
     batch_tokens: int = setting(131072, "Token positions in flight during generation.", low=1)
     keep_every: int = setting(
-        10, "Write the rollouts of every iteration that is a multiple of this to disk; 0 keeps none.", low=0
+        10,
+        "Write the rollouts of every iteration that is a multiple of this, and of the last, to disk; 0 keeps none.",
+        low=0,
     )
 
 

@@ -80,8 +80,6 @@ class Source:
     """Its tokenizer."""
     url: str = ""
     """Base address of a server."""
-    seed: int = 0
-    """Of policies that draw without a model."""
 
 
 class Opener(Protocol):
@@ -133,7 +131,7 @@ def check_engine(name: str, *, training: bool = False) -> Entry:
             f"To play a trained model with it, use hgpo eval --engine {name}."
         )
     for package in entry.packages:
-        if not _installed(package):
+        if not installed(package):
             raise MissingExtra(package, entry.extra, f"The engine {name!r}")
     return entry
 
@@ -145,7 +143,8 @@ def open_engine(name: str, source: Source) -> Engine:
     return opener.open(source)
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
+    """Whether a package can be imported; it is not."""
     if package in sys.modules:
         return sys.modules[package] is not None
     return importlib.util.find_spec(package) is not None
