@@ -27,14 +27,15 @@ from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import is_full, plain
 from ..learn.distributed import Processes
-from ..learn.learner import Learner
+from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.device import pick_device
+from ..models.device import device_memory, pick_device
 from ..models.hub import check_hub
 from ..models.load import check_source, load_model, save_model
+from ..models.memory import Shape, check_memory, estimate, shape_of
 from ..models.out_of_memory import out_of_memory_explained
-from ..policies.engine import Counters, Source, check_engine, open_engine
+from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
 from .alarms import Alarms
 from .folder import Description, RunFolder, TrainState
@@ -97,12 +98,17 @@ def _train(
         check_source(config.model.path)
         if config.model.path != "tiny":
             check_hub(config.model.path)
-    check_engine(config.rollout.engine, training=True)
+    many = int(os.environ.get("WORLD_SIZE", "1"))
+    check_engine(config.rollout.engine, training=True, processes=many)
     check_trackers(config.track)
     find_loss(config.update.loss)
+    check_correction(config.update)
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
+    needed = None if folder.start.is_dir() else shape_of(config.model.path)
+    if needed is not None and processes.device.type == "cuda":
+        check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:
         with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
@@ -143,6 +149,7 @@ class _Run:
             screen,
         )
         self.stage = open_stage(config)
+        check_opening(config.rollout.engine, Source(config, self.stage, config.model.path))
         self.estimator = estimator_settings(config)
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
@@ -233,6 +240,11 @@ class _Run:
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
+        shape = Shape.of(model.config.to_dict())
+        if shape is not None and self.processes.device.type == "cuda":
+            needed = estimate(shape, config, self.processes.size)
+            held = device_memory(self.processes.device) / 2**30
+            self.screen.say(f"memory: {needed} of {held:.0f} GiB")
         return state
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
