@@ -63,7 +63,10 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             asked.append(self.path)
-            self.send_response(200 if "/owner/there/" in self.path else 404)
+            assert "secret" not in str(self.headers) or not self.path.startswith("/elsewhere")
+            status = 200 if "/owner/there/" in self.path else 302 if "/owner/moved/" in self.path else 404
+            self.send_response(status)
+            self.send_header("Location", "/elsewhere")
             self.end_headers()
 
         def log_message(self, *_: object) -> None: ...
@@ -93,9 +96,13 @@ def test_a_model_that_is_not_there_is_noticed_first(
 def test_what_the_hub_says_of_a_model(
     hub: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
     check_hub("owner/there")
+    check_hub("owner/moved")
     check_hub(str(tmp_path))  # a folder
-    assert len(hub) == 1
+    assert hub == [
+        f"/owner/{name}/resolve/main/config.json" for name in ("there", "moved")
+    ]  # nobody went elsewhere
     with pytest.raises(BadFile, match="nor a name that the hub could know"):
         check_hub("no model at all")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -104,7 +111,7 @@ def test_what_the_hub_says_of_a_model(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(BadFile, match="offline mode"):
         check_hub("owner/there")
-    assert len(hub) == 1
+    assert len(hub) == 2
 
 
 @pytest.mark.parametrize("tracker", ["wandb=project", "tensorboard=true"])

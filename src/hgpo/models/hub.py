@@ -7,6 +7,7 @@ import re
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from ..errors import BadFile
 
@@ -33,15 +34,17 @@ def check_hub(name: str) -> None:
             name,
             "no folder has this name, it is not in the cache, and the hub is switched off (offline mode)",
         )
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub import get_token
 
     place = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     address = f"{place.rstrip('/')}/{name}/resolve/main/config.json"
-    request = urllib.request.Request(address, headers=build_hf_headers(), method="HEAD")
+    token = get_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(address, headers=headers, method="HEAD")
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS):
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=SECONDS):
             return
-    except urllib.error.HTTPError as error:
+    except urllib.error.HTTPError as error:  # also a redirect, to where the file lies
         reasons = {
             401: "there is none of this name, or it needs a login",
             403: "it needs a login",
@@ -52,6 +55,13 @@ def check_hub(name: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise _missing(name, f"no folder has this name, and the hub cannot be reached ({reason})") from error
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Who is redirected knows what he wanted to know; the token goes nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 def _cached(name: str) -> bool:
