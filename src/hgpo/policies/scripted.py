@@ -55,7 +55,7 @@ class ScriptedPolicy:
     With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
     was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
     the actor does after them is worth cloning. An actor with a method `slipped(action)` is told what was done instead
-    of its command.
+    of its command; one that plays `by_heart` makes no mistakes, for it could not recover.
     """
 
     def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
@@ -80,7 +80,7 @@ class ScriptedPolicy:
             _ask(request, begin)
         actor = self.actors[request.episode]
         action = intended = _ask(request, lambda: answers.action(actor.act(seen)))
-        if self.noise > 0 and request.admissible:
+        if self.noise > 0 and request.admissible and not getattr(actor, "by_heart", False):
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())
             if random.random() < self.noise:
