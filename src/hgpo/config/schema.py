@@ -186,7 +186,9 @@ class RolloutConfig(Settings):
         "down, which can do without; `hf` always has them.",
     )
     keep_every: int = setting(
-        10, "Write the rollouts of every iteration that is a multiple of this to disk; 0 keeps none.", low=0
+        10,
+        "Write the rollouts of every iteration that is a multiple of this, and of the last, to disk; 0 keeps none.",
+        low=0,
     )
 
 

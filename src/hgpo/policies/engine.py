@@ -80,8 +80,6 @@ class Source:
     """Its tokenizer."""
     url: str = ""
     """Base address of a server."""
-    seed: int = 0
-    """Of policies that draw without a model."""
 
 
 class Opener(Protocol):
@@ -141,7 +139,7 @@ def check_engine(name: str, *, training: bool = False, processes: int = 1) -> En
             "or verl for several GPUs."
         )
     for package in entry.packages:
-        if not _installed(package):
+        if not installed(package):
             raise MissingExtra(package, entry.extra, f"The engine {name!r}")
     return entry
 
@@ -163,7 +161,8 @@ def _opener(entry: Entry) -> Opener:
     return cast(Opener, getattr(importlib.import_module(module), attribute))
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
+    """Whether a package can be imported; it is not."""
     if package in sys.modules:
         return sys.modules[package] is not None
     return importlib.util.find_spec(package) is not None
