@@ -43,7 +43,9 @@ def execute(
             for line in process.stdout:
                 kept.write(line)
                 kept.flush()
-                listener.line(line.decode("utf-8", errors="replace").rstrip())
+                # Hours of training do not end over a line on the terminal.
+                with contextlib.suppress(Exception):
+                    listener.line(line.decode("utf-8", errors="replace").rstrip())
             return process.wait()
         except BaseException:
             process.send_signal(signal.SIGINT)
@@ -58,7 +60,8 @@ def execute(
 
 def _ticking(listener: Listener, over: threading.Event) -> None:
     while not over.wait(1.0):
-        listener.tick()
+        with contextlib.suppress(Exception):
+            listener.tick()
 
 
 def end_family(family: str, patience: float = 5.0) -> int:

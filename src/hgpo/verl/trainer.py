@@ -264,6 +264,13 @@ def _check(config: Any) -> None:
             "Use the KL loss instead (update.kl_coef, or actor_rollout_ref.actor.use_kl_loss=True)."
         )
 
+    correction = config.algorithm.rollout_correction
+    if correction.bypass_mode and (correction.rollout_is or correction.rollout_rs):
+        raise BadSetting(
+            f"algorithm.rollout_correction.rollout_is={correction.rollout_is} rollout_rs={correction.rollout_rs} would "
+            "be ignored, for the sampler's log-probabilities are the old ones: set update.old_logprobs=recomputed."
+        )
+
 
 class HgpoTrainerSync(HgpoTrainer, PPOTrainerSync):  # type: ignore[misc]
     """Play, estimate, update, in turn."""
