@@ -110,7 +110,7 @@ def test_the_terminal_shows_stages_and_iterations_and_none_of_verls_own_lines(
     now = [100.0]
     narrator = Narrator(shown, lambda: now[0])
     row = {"iteration": 1, "success": 0.25, "return": 2.5, "seconds": 8.0, "pg_loss": -0.01, "ppo_kl": 0.002}
-    row |= {"prompt_tokens": 700, "response_tokens": 100, "seconds/rollout": 5.0, "seconds/update": 2.0}
+    row |= {"tokens_per_second": 100.0, "seconds/rollout": 5.0, "seconds/update": 2.0}
     for line in (
         "(pid=12) UserWarning: torchtitan engine is not available",
         f"\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m {MARK}workers, model and rollout servers are up",

@@ -73,9 +73,8 @@ class Narrator:
     def _row(self, row: dict[str, Any]) -> None:
         self.spoke = self.clock()
         if "success" in row and row.get("seconds"):
-            tokens = (row.get("prompt_tokens") or 0) + (row.get("response_tokens") or 0)
             more = {name: row[theirs] for name, theirs in _NAMES.items() if row.get(theirs) is not None}
-            self.screen.iteration({**row, "tokens_per_second": tokens / row["seconds"], **_complete(more)})
+            self.screen.iteration({**row, **_complete(more)})
             return
         evaluated = [
             f"{name.split('/')[1]} {value:.1%}"

@@ -201,6 +201,9 @@ class HgpoTrainer:
         seconds |= {
             f"seconds/{ours}": timing_raw[name] for ours, name in PHASES.items() if name in timing_raw
         }
+        tokens = metrics.get("perf/total_num_tokens")
+        if tokens and seconds:
+            seconds["tokens_per_second"] = float(tokens) / max(1e-9, timing_raw["step"])
         self._log({"iteration": global_steps, **ours, **learnt, **_evaluated(metrics), **seconds})
 
     def _save_checkpoint(self) -> None:
