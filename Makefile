@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 
 # The official ALFWorld engine has many dependencies of its own, so it gets an environment of its own.
 ALFWORLD := .venv-alfworld
+# So have the worlds of other packages.
+ENVS := .venv-envs
 # So has verl, and some of its packages want older releases than ours.
 VERL := .venv-verl
 # And TRL, beside which verl cannot be imported.
@@ -20,6 +22,7 @@ help:
 	@echo "make test-pythons  the core tests under the oldest and newest Python that the package claims"
 	@echo "make test-slow  the slow tests and those that need a foreign engine or a browser"
 	@echo "make test-alfworld  our household engine against the official ALFWorld engine, live"
+	@echo "make test-envs  the worlds of other packages (TextWorldExpress, ScienceWorld, BabyAI, TextWorld, Gymnasium)"
 	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
 	@echo "make test-trl   training through released TRL on the CPU, and the hooks it must have"
 	@echo "make test-browser  the report page in headless Chromium"
@@ -41,7 +44,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not verl and not trl and not browser and not gpu"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not alfworld and not envs and not verl and not trl and not browser and not gpu"
 
 test-pythons:
 	$(PYTHON) .ci/pythons.py
@@ -54,6 +57,15 @@ $(ALFWORLD)/.ready: pyproject.toml constraints.txt
 
 test-alfworld: $(ALFWORLD)/.ready
 	$(ALFWORLD)/bin/python -m pytest -m alfworld tests/envs/household/test_alfworld_live.py
+
+$(ENVS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ENVS)
+	$(ENVS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e '.[envs]' pytest pytest-timeout
+	@touch $@
+
+test-envs: $(ENVS)/.ready
+	$(ENVS)/bin/python -m pytest -m envs tests/envs/others
 
 $(VERL)/.ready: pyproject.toml constraints-verl.txt
 	$(PYTHON) -m venv $(VERL)
@@ -75,7 +87,7 @@ $(TRL)/.ready: pyproject.toml constraints-trl.txt
 test-trl: $(TRL)/.ready
 	$(TRL)/bin/python -m pytest -m trl tests/trl
 
-test-slow: $(READY) test-alfworld test-verl test-trl chromium
+test-slow: $(READY) test-alfworld test-envs test-verl test-trl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
 test-browser: $(READY) chromium
@@ -96,4 +108,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) $(VERL) $(TRL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis

@@ -22,7 +22,7 @@ PATIENCE = 60
 """Seconds for one attempt to reach the network."""
 INSTALL = 600
 TESTS = ("tests/steps", "tests/estimators", "tests/envs", "tests/play", "tests/test_rooms.py")
-MARKS = "not slow and not alfworld and not verl and not trl and not browser and not gpu"
+MARKS = "not slow and not alfworld and not envs and not verl and not trl and not browser and not gpu"
 
 
 def claimed(pyproject: str) -> list[str]:

@@ -5,7 +5,7 @@
 The rooms of the package, in order. A module imports from its own room and from rooms above it, never from one
 below; `tests/test_rooms.py` reads this list and checks it.
 
-    errors seeds files digests progress settings version interrupts hooks
+    errors seeds files digests progress words settings version interrupts hooks
     steps
     estimators
     envs
@@ -24,13 +24,13 @@ below; `tests/test_rooms.py` reads this list and checks it.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from .errors import HgpoError
 from .version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; `typing` itself takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
+    from .errors import HgpoError
     from .estimators.estimate import Estimate, estimate
     from .estimators.explain import explain
     from .steps.batch import StepBatch
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "HgpoError", "StepBatch", "__version__", "estimate", "explain", "spread_over_tokens"]
 
-# Imported when they are first used, so that the command line is there before numpy is.
+# Imported when they are first used: until the command line is there, nobody answers Ctrl-C.
 _PLACES = {
     "Estimate": "estimators.estimate",
     "estimate": "estimators.estimate",
     "explain": "estimators.explain",
+    "HgpoError": "errors",
     "StepBatch": "steps.batch",
     "spread_over_tokens": "steps.tokens",
 }
@@ -51,6 +52,8 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
     globals()[name] = found
     return found

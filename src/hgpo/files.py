@@ -19,7 +19,7 @@ from typing import Any
 
 from .errors import BadFile, DiskFull
 
-PARTIAL = ".partial-"
+PARTIAL = ".hgpo-partial-"
 """How the names of folders that are being written begin."""
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
@@ -144,6 +144,17 @@ def check_folder(path: str | os.PathLike[str]) -> None:
         if not place.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{place} is not a folder")
         _temporary(place, "check").unlink()
+
+
+def check_new(paths: Iterable[str | os.PathLike[str]], fix: str) -> None:
+    """Refuse to write over files that are there; `fix` says what to do instead.
+
+    Raises:
+        BadFile: one of them exists.
+    """
+    for path in paths:
+        if os.path.lexists(path) and not writes_into(path):
+            raise BadFile(f"{os.fspath(path)} is there already and would be overwritten. {fix}")
 
 
 def writes_into(path: str | os.PathLike[str]) -> bool:

@@ -5,10 +5,7 @@
         temperature: float = setting(1.0, "Sampling temperature; 0 takes the likeliest token.", low=0.0)
         engine: Literal["hf", "vllm"] = setting("hf", "What generates.")
 
-Values are checked when the object is made, wherever they come from. `key=value` words of every command are read here
-too, so that a value is written in the same way everywhere:
-
-    8   1e-6   true   none   text   "text with spaces"   a,b   [a, b]   {"x": 1}
+Values are checked when the object is made, wherever they come from.
 """
 
 from __future__ import annotations
@@ -18,22 +15,19 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import json
 import math
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from .errors import BadSetting, UnknownName
+from .words import LISTS, options_of, parse_as, parse_value, split_word
 
 T = TypeVar("T")
 
 _DETAILS = ("sentence", "low", "high", "above", "below", "choices", "follows")
-_LISTS = (list, tuple, collections.abc.Iterable, collections.abc.Sequence)
 _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?")
 _UNFIT = object()
 
 LARGEST_INT = 2**31 - 1
@@ -87,7 +81,7 @@ class Setting:
 
     def parse(self, text: str) -> Any:
         """The value that `text` says, read by the type. Text that does not fit is returned for `check` to refuse."""
-        return _parse(text, _options(self.kind))
+        return parse_as(text, options_of(self.kind))
 
     def check(self, value: Any, where: str) -> Any:
         """`value` as the type wants it.
@@ -95,7 +89,7 @@ class Setting:
         Raises:
             BadSetting: it does not fit; `where` is the setting's whole name.
         """
-        for option in _options(self.kind):
+        for option in options_of(self.kind):
             fitted = _fit(value, option)
             if fitted is not _UNFIT and self._allows(fitted):
                 return fitted
@@ -113,10 +107,10 @@ class Setting:
         """
         names = self.names()
         if names:
-            nothing = type(None) in _options(self.kind)
+            nothing = type(None) in options_of(self.kind)
             return "one of " + ", ".join(map(repr, names)) + (" or none" if nothing else "")
         # `none` last, however the type is written.
-        options = sorted(_options(self.kind), key=lambda option: option is type(None))
+        options = sorted(options_of(self.kind), key=lambda option: option is type(None))
         words = " or ".join(self._say(option) for option in options)
         items = given if isinstance(given, (list, tuple)) else [given]
         numbers = [item for item in items if isinstance(item, (int, float)) and _finite(item)]
@@ -126,7 +120,7 @@ class Setting:
     def names(self) -> tuple[str, ...]:
         """The names it may be, empty where it is not a choice."""
         literal = [
-            name for one in _options(self.kind) if get_origin(one) is Literal for name in get_args(one)
+            name for one in options_of(self.kind) if get_origin(one) is Literal for name in get_args(one)
         ]
         return tuple(literal or (self.choices() if callable(self.choices) else self.choices))
 
@@ -173,7 +167,7 @@ class Setting:
             return "none"
         if option in (int, float):
             return _PLAIN[option] + bounds
-        if get_origin(option) in _LISTS:
+        if get_origin(option) in LISTS:
             inner = {int: "whole numbers", float: "numbers"}.get(get_args(option)[0], "names")
             fixed = get_origin(option) is tuple and Ellipsis not in get_args(option)
             return f"{len(get_args(option)) if fixed else 'a list of'} {inner}{bounds}"
@@ -262,89 +256,13 @@ def parse_all(words: Iterable[str], known: Mapping[str, Setting] | None, owner: 
     return check_all(known, given, owner)
 
 
-def split_word(word: str) -> tuple[str, str]:
-    """The two sides of a `key=value` word.
-
-    >>> split_word("name=a=b")
-    ('name', 'a=b')
-    """
-    key, equals, text = word.partition("=")
-    if not equals or not key.strip():
-        raise BadSetting(f"{word!r} is not a setting; expected key=value, for example group_size=8.")
-    return key.strip(), text.strip()
-
-
-def parse_value(text: str) -> Any:
-    """The value that `text` looks like, where no type says what it has to be.
-
-    >>> [parse_value(text) for text in ("8", "1e-6", "true", "none", "tiny", '"8"', "[a, 2]", "a,b")]
-    [8, 1e-06, True, None, 'tiny', '8', ['a', 2], 'a,b']
-    """
-    text = text.strip()
-    lowered = text.lower()
-    if lowered in ("true", "false", "none", "null"):
-        return {"true": True, "false": False}.get(lowered)
-    if _NUMBER.fullmatch(text):
-        try:
-            return float(text) if set("eE.") & set(text) else int(text)
-        except ValueError:  # more digits than Python reads
-            return text
-    if text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            pass
-        except RecursionError:  # nested beyond all sense
-            return text
-    if text[:1] == "[" and text[-1:] == "]":
-        return [parse_value(item) for item in _items(text)]
-    return unquoted(text)
-
-
-def _parse(text: str, options: tuple[Any, ...]) -> Any:
-    """As `parse_value`, but by the types it may be."""
-    text = text.strip()
-    lowered = text.lower()
-    if type(None) in options and lowered in ("none", "null"):
-        return None
-    for option in options:
-        if option is bool and lowered in ("true", "false", "yes", "no", "1", "0"):
-            return lowered in ("true", "yes", "1")
-        if option in (int, float):
-            try:
-                return option(text)
-            except ValueError:
-                continue
-        if get_origin(option) in _LISTS:
-            inner = _options(get_args(option)[0])
-            return tuple(_parse(item, inner) for item in _items(text))
-    if any(option is str or get_origin(option) is Literal for option in options):
-        return unquoted(text)
-    return parse_value(text)
-
-
-def _items(text: str) -> list[str]:
-    """`a, "b,c"` or `[a, "b,c"]` in parts."""
-    inner = text[1:-1] if text[:1] == "[" and text[-1:] == "]" else text
-    return [part.strip() for part in re.findall(r"""(?:"[^"]*"|'[^']*'|[^,])+""", inner) if part.strip()]
-
-
-def unquoted(text: str) -> str:
-    """`text` without the quotes around it."""
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
-
-
-def _options(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-
-
 def _fit(value: Any, option: Any) -> Any:
     """`value` as the type `option`, or `_UNFIT`. Nothing is converted that could surprise."""
     if get_origin(option) is Literal:
         return value if isinstance(value, str) and value in get_args(option) else _UNFIT
     if option is type(None):
         return None if value is None else _UNFIT
-    if get_origin(option) in _LISTS:
+    if get_origin(option) in LISTS:
         return _fit_list(value, option)
     if get_origin(option) is dict or option is dict:
         return dict(value) if isinstance(value, Mapping) else _UNFIT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import resource
 import signal
@@ -234,3 +235,51 @@ def test_ctrl_c_that_gets_lost_ends_the_process_all_the_same() -> None:
     _, said = process.communicate(timeout=30)
     assert (process.returncode, said) == (130, "hgpo: interrupted\n")
     assert time.monotonic() - began < 20
+
+
+def test_nothing_is_imported_before_ctrl_c_has_an_answer() -> None:
+    """Python itself answers Ctrl-C while it imports the package, with a stack trace: that has to be over soon."""
+    code = "import sys; before = set(sys.modules); import hgpo; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert set(loaded.stdout.split()) == {"__future__", "hgpo", "hgpo.version"}
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "words", ["advantages steps.jsonl -o out.jsonl", "inspect steps.jsonl --html out.jsonl", "train --list"]
+)
+def test_streams_that_are_closed_from_the_start(tmp_path: Path, closed: str, words: str) -> None:
+    rows = [
+        {"task": "t", "trajectory": name, "step": 0, "observation": "o", "reward": float(name)}
+        for name in "01"
+    ]
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m hgpo {words} {closed}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    if "out.jsonl" in words:
+        text = (tmp_path / "out.jsonl").read_text()
+        assert text.startswith(('{"hgpo_schema_version"', "<!doctype html>", "<!DOCTYPE html>"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--run", ""],
+        ["train", "--resume", ""],
+        ["eval", "random", "--logs", ""],
+        ["compare", "runs", "--out", ""],
+        ["inspect", "steps.jsonl", "--html", ""],
+        ["verl", "data", "quickstart", "--out", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_none(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "it is empty; expected a path" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from hgpo.files import atomic_folder, atomic_path, check_folder, check_outputs, 
 from hgpo.runs.folder import Description, EvaluationFolder, RunFolder
 from hgpo.runs.training import train
 
+from ..runs.test_differences import write_run
 from ..worlds import FETCH
 
 ROWS = [
@@ -342,3 +343,32 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch
         full()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert target.read_text() == "old"
+
+
+def test_a_comparison_replaces_only_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", "hgpo", 1, [0.1, 0.2])
+    for name in ("comparison.json", "comparison.html", "comparison.png"):
+        place = tmp_path / name
+        place.mkdir()
+        (place / name).write_text("mine")
+        assert main(["compare", run, "--out", str(place)]) == 2
+        assert "would be overwritten" in capsys.readouterr().err
+        assert (place / name).read_text() == "mine"
+        assert len(list(place.iterdir())) == 1
+    ours = str(tmp_path / "ours")
+    assert main(["compare", run, "--out", ours]) == 0
+    assert main(["compare", run, "--out", ours]) == 0
+
+
+def test_a_dataset_is_not_written_over_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "validation-in-domain.parquet").write_text("mine")
+    assert main(["verl", "data", FETCH, "--out", str(tmp_path)]) == 2
+    assert "would be overwritten" in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_of_somebody_else_beside_the_output_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".partial-model").mkdir()
+    with atomic_folder(tmp_path / "model") as partial:
+        (partial / "weights").write_text("w")
+    assert (tmp_path / ".partial-model").is_dir()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+
+import pytest
+
+from hgpo.cli import main
 
 
 def play(*words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -58,3 +63,28 @@ def test_mistakes_get_one_sentence() -> None:
         assert done.returncode == 2, (words, done.stdout, done.stderr)
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("policy", [[], ["--policy", "expert"]])
+@pytest.mark.parametrize("where", ["made", "tasks", "reset", "step"])
+@pytest.mark.parametrize("fault", ["raises", "raises-own", "exit", "returns-none", "text-none"])
+def test_a_failing_environment_is_named(
+    policy: list[str],
+    where: str,
+    fault: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if where in ("made", "tasks") and fault in ("returns-none", "text-none"):
+        fault = "raises"
+    monkeypatch.setattr("sys.stdin", io.StringIO("take left\n" * 9))
+    assert main(["play", "tests.envs.wrong_env:Wrong", f"fault={fault}", f"where={where}", *policy]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("hgpo play: The environment tests.envs.wrong_env:Wrong failed")
+    assert ("on task 'fetch-0'" in said) == (where in ("reset", "step"))
+
+
+@pytest.mark.parametrize("words", [["--split", "nothere"], ["--task", "nothere"], ["--task", "99"]])
+def test_a_task_that_is_not_there(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "tests.worlds:Fetch", *words, "--policy", "expert"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

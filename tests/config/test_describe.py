@@ -39,7 +39,7 @@ def test_values_defaults_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "* estimator.name = hgpo_lambda one of 'hgpo', 'hgpo_lambda'" in flat
     assert "estimator.depth = 2 a whole number from 0 to 1000; follows history_length" in flat
     assert "env.size = small text" in flat
-    assert "update.grad_clip = 1 a number above 0 Largest gradient norm." in flat
+    assert "update.grad_clip = 1 a number from 1e-06 Largest gradient norm." in flat
     assert main(["train", "--settings"]) == 0
     plain = capsys.readouterr().out
     assert "*" not in plain.replace("* marks", "")

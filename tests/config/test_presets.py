@@ -19,12 +19,13 @@ NEW = {
     "rollout": {"engine": "hf"},
     "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0},
     "agent": {"memory": "window", "show_status": False},
+    "warm": {"source": "expert", "updates": 0},
 }
 """Settings that did not exist when the presets were recorded."""
 
 
 def test_the_presets_are_those_recorded() -> None:
-    assert preset_names() == sorted(RECORDED)
+    assert preset_names() == sorted([*RECORDED, "own"])
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))

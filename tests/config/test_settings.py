@@ -22,10 +22,10 @@ from hgpo.settings import (
     build,
     parameters_of,
     parse_all,
-    parse_value,
     setting,
     settings_of,
 )
+from hgpo.words import parse_value
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,8 @@ def test_whatever_is_given_for_a_setting_is_refused_in_one_sentence_or_makes_a_c
         ["update.betas=[]"],
         ["update.dual_clip=0.5"],
         ["update.grad_clip=0"],
+        ["update.grad_clip=1e-300"],
+        ["model.vocabulary=1"],
         ["update.grad_clip=-1"],
         ["rollout.temperature=1e-9"],
         ["eval.temperature=1e-320"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ class Unspeakable(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError("not even this")
+
+
+class Unstoppable(BaseException):
+    """Not even an `Exception`."""
 
 
 def _raise(error: BaseException) -> Callable[[Any], Any]:
@@ -59,6 +64,9 @@ ANYWHERE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "raises-task": (_raise(UnknownTask("x", "nowhere", ["train"])), "Unknown task 'x'"),
     "raises-unspeakable": (_raise(Unspeakable()), "Unspeakable"),
     "raises-at-length": (_raise(RuntimeError("long " * 100_000)), "long long"),
+    "raises-own": (_raise(Unstoppable("out of here")), "Unstoppable: out of here"),
+    "raises-cancelled": (_raise(asyncio.CancelledError()), "CancelledError"),
+    "raises-exit": (_raise(GeneratorExit()), "GeneratorExit"),
     "recursion": (lambda seen: _endless(seen), "RecursionError"),
     "reads": (lambda _: input(), ""),
 }
@@ -69,6 +77,8 @@ STEP: dict[str, tuple[Callable[[Any], Any], str]] = {
     "reward-array": (_with(reward=np.ones(1)), "reward is array"),
     "reward-nan": (_with(reward=float("nan")), "reward is nan"),
     "reward-infinite": (_with(reward=-float("inf")), "reward is -inf"),
+    "reward-huge": (_with(reward=1e300), "reward is 1e+300"),
+    "reward-endless": (_with(reward=10**400), "OverflowError"),
     "reward-complex": (_with(reward=1j), "reward is 1j"),
     "terminated-number": (_with(terminated=0), "terminated is 0"),
     "terminated-text": (_with(terminated="False"), "terminated is 'False'"),

@@ -66,7 +66,7 @@ def test_a_fault_costs_its_group_and_nothing_else(where: str, fault: str) -> Non
 
 
 @pytest.mark.parametrize("where", ["made", "reset", "step"])
-@pytest.mark.parametrize("fault", ["raises", "raises-setting", "raises-failed", "exit"])
+@pytest.mark.parametrize("fault", ["raises", "raises-setting", "raises-failed", "raises-own", "exit"])
 def test_a_fault_that_passes_is_only_counted(tmp_path: Path, where: str, fault: str) -> None:
     found = play(lambda: Wrong(fault, where, times=2, marks=str(tmp_path)))
     assert len(found.episodes) == 8

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from hgpo.errors import BadFile
 from hgpo.models.tiny import make_tokenizer
 from hgpo.policies.encoding import PromptEncoder
 
@@ -72,3 +73,12 @@ def test_old_prompts_are_forgotten() -> None:
     found = encoder.many([f"shelf {number}" for number in range(8)])
     assert list(encoder.known) == ["shelf 5", "shelf 6", "shelf 7"]
     assert encoder("shelf 0") == found[0]
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ ''.__class__.__mro__ }}", "{{ raise_exception('not like this') }}", "{% for %}", "{{ 1 / 0 }}"],
+)
+def test_a_template_that_fails_is_the_models_fault(template: str) -> None:
+    with pytest.raises(BadFile, match=r"The chat template of .* cannot be used: "):
+        PromptEncoder(tokenizer(template))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from hgpo.errors import BadSetting
+from hgpo.errors import BadFile, BadSetting
 from hgpo.runs.compare import compare, table_text
 from hgpo.runs.curves import write_html
 from hgpo.runs.differences import differences
+from hgpo.runs.folder import RunFolder
 from hgpo.runs.statistics import over_runs
 
 
-def write_run(folder: Path, name: str, seed: int, success: list[float]) -> str:
+def write_run(folder: Path, name: str, seed: Any, success: list[Any]) -> str:
     """What `compare` reads of a run."""
     folder.mkdir(parents=True)
     stored = {
@@ -124,3 +126,48 @@ def test_runs_without_a_common_iteration_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / "metrics.jsonl").write_text(lines)
     with pytest.raises(BadSetting, match="no evaluation of the same iteration: "):
         compare(runs)
+
+
+@pytest.mark.parametrize("value", ["0.5", float("nan"), 5.0, -0.1, True, [0.5]])
+def test_a_success_that_is_no_share_is_refused(tmp_path: Path, value: Any) -> None:
+    run = write_run(tmp_path / "run", "hgpo", 1, [0.1, value])
+    with pytest.raises(BadFile, match=r"eval/in-domain/success = .* after iteration 1; expected a share"):
+        compare([run])
+    with pytest.raises(BadFile, match="expected a share"):
+        RunFolder(tmp_path / "run").best_iteration()
+
+
+@pytest.mark.parametrize("seed", ["x", None, -1, 1.5])
+def test_a_seed_that_is_none_is_refused(tmp_path: Path, seed: Any) -> None:
+    run = write_run(tmp_path / "run", "hgpo", seed, [0.1, 0.2])
+    with pytest.raises(BadSetting, match=r"config.json: seed="):
+        compare([run])
+
+
+@pytest.mark.parametrize("iteration", [1.5, "1", True, None])
+def test_an_iteration_is_a_whole_number(tmp_path: Path, iteration: Any) -> None:
+    run = write_run(tmp_path / "run", "hgpo", 1, [0.1, 0.2, 0.3])
+    lines = [{"iteration": number, "eval/in-domain/success": 0.1} for number in (0, iteration, 2)]
+    (tmp_path / "run" / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(BadFile, match="line 2 is not the metrics of an iteration"):
+        compare([run])
+
+
+def test_seeds_of_one_setting_stay_together_when_one_went_on(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, "hgpo", seed, [0.1, 0.2]) for name, seed in (("a", 1), ("b", 2))]
+    stored = json.loads((tmp_path / "b" / "config.json").read_text())
+    stored["config"] |= {"iterations": 500, "keep": 3}
+    (tmp_path / "b" / "config.json").write_text(json.dumps(stored))
+    (group,) = compare(runs)["groups"]
+    assert group["runs"] == runs
+    for name in "ab":
+        stored = json.loads((tmp_path / name / "config.json").read_text())
+        stored["config"]["update"] = {"schedule": "linear"}
+        (tmp_path / name / "config.json").write_text(json.dumps(stored))
+    assert len(compare(runs)["groups"]) == 2
+
+
+def test_every_setting_of_a_large_comparison_is_in_its_page(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / f"run{number}", f"setting{number}", 1, [0.1, 0.2]) for number in range(80)]
+    write_html(compare(runs), tmp_path / "page.html")
+    assert all(f">setting{number}<" in (tmp_path / "page.html").read_text() for number in range(80))

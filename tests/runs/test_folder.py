@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hgpo import StepBatch
-from hgpo.errors import BadFile, BadSetting, UnknownName
+from hgpo.errors import BadFile, BadSetting, DiskFull, UnknownName
 from hgpo.files import atomic_folder
 from hgpo.models.folder import model_settings, write_model
 from hgpo.runs import load, train
@@ -86,10 +86,59 @@ def test_a_description_comes_back_as_it_was(tmp_path: Path) -> None:
     assert stored == Description.of(load(FETCH, ["seed=3"]), PANELS, TASKS, VERL)
     assert run.config(allow_env=WORLD) == load(FETCH, ["seed=3"])
     assert stored.panels["in-domain"] == PANELS["in-domain"].summary()
+    run.append_metrics({"iteration": 0})
     with pytest.raises(BadSetting, match="already holds a run"):
         run.require_new()
     with pytest.raises(BadFile, match=r"config\.json is missing"):
         RunFolder(tmp_path / "absent").config()
+
+
+def test_a_start_that_was_killed_at_once_is_in_nobodys_way(tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", VERL)
+    run.require_new()
+    assert not run.exists()
+    for foreign in ('{"model_type": "llama"}', "{}", "mine"):
+        run.config_file.write_text(foreign)
+        with pytest.raises(BadSetting, match="already holds a run"):
+            run.require_new()
+        assert run.config_file.read_text() == foreign
+
+
+def fail(run: RunFolder, error: BaseException, made: list[str]) -> None:
+    """A run that ends with an error after it was described and has made some folders."""
+    with run.training():
+        begin(run.path, VERL)
+        for name in made:
+            (run.path / name).mkdir()
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "made"),
+    [
+        (BadSetting("no"), []),
+        (KeyboardInterrupt(), []),
+        (OSError(28, "No space left on device"), []),
+        (BrokenPipeError(), []),
+        (BadSetting("no"), ["start"]),
+    ],
+)
+def test_a_start_that_fails_leaves_nothing(tmp_path: Path, error: BaseException, made: list[str]) -> None:
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(type(error)):
+        fail(run, error, made)
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(28, "No space left on device"), DiskFull("x")]
+)
+def test_a_policy_that_was_made_to_start_from_is_kept(tmp_path: Path, error: BaseException) -> None:
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(type(error)):
+        fail(run, error, ["start"])
+    assert run.start.is_dir()
+    assert run.exists()
 
 
 @pytest.mark.parametrize(
@@ -187,8 +236,8 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         write_model(target, fail, {})
     assert (target / "weights").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    (tmp_path / ".partial-model").mkdir()
-    (tmp_path / ".partial-old-model").mkdir()
+    (tmp_path / ".hgpo-partial-model").mkdir()
+    (tmp_path / ".hgpo-partial-old-model").mkdir()
     with atomic_folder(target) as partial:
         (partial / "weights").write_text("new")
     assert (target / "weights").read_text() == "new"

@@ -254,7 +254,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         for one in (run, whole)
     )
     assert [row["success"] for row in ours] == [row["success"] for row in theirs]
-    assert not list(run.rglob(".partial-*"))
+    assert not list(run.rglob(".hgpo-partial-*"))
 
 
 def test_without_pyarrow_and_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,12 @@ def test_a_refused_address_is_not_even_imported(
             "env.python",
         ),
         ({"name": "shop", "settings": {"tagger": "SCRIPT"}}, "env.tagger"),
+        ({"name": "gym", "settings": {"id": "SCRIPT:World-v0"}}, "env.id"),
+        (
+            {"name": "gym", "settings": {"id": "GymV26Environment-v0", "options": {"env_id": "SCRIPT:X-v0"}}},
+            "env.id",
+        ),
+        ({"name": "babyai", "settings": {"level": "x:SCRIPT-v0"}}, "env.level"),
         ({"name": "webshop", "settings": {"data": ".", "tagger": "spacy/SCRIPT"}}, "env.tagger"),
     ],
 )

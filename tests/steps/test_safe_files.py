@@ -16,7 +16,7 @@ from hgpo.errors import BadFile, BadSetting, BadSteps
 from hgpo.estimators.explain import explain
 from hgpo.estimators.table import ESTIMATORS
 from hgpo.inspect import open_rollouts
-from hgpo.steps import files
+from hgpo.steps import files, parquet
 from hgpo.steps.batch import CHUNK
 
 Rows = list[dict[str, Any]]
@@ -121,7 +121,7 @@ def test_a_column_that_a_map_hides_in_a_verl_dump_survives(tmp_path: Path) -> No
 
 def test_null_is_no_task_trajectory_or_observation() -> None:
     for name in ("task", "trajectory", "observation"):
-        with pytest.raises(BadSteps, match=rf"Row 1 has no {name} \(null\)"):
+        with pytest.raises(BadSteps, match=rf"Row 1 has no {name} \(null"):
             StepBatch.from_rows([step(0), step(1) | {name: None}])
     StepBatch.from_rows([step(0), step(1, padding=True) | {"observation": None}])
 
@@ -238,7 +238,7 @@ def test_columns_that_change_their_type_between_chunks_come_back(tmp_path: Path,
 
 
 def test_parquet_has_one_type_for_all_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(parquet, "ROWS_PER_GROUP", 2)
     values = {"late": [None, None, "x"], "number": [1, 2, 0.5], "same": [{"a": 1}] * 3}
     rows = [step(i, **{name: column[i] for name, column in values.items()}) for i in range(3)]
     StepBatch.from_rows(rows).write(tmp_path / "steps.parquet")
@@ -278,12 +278,12 @@ def test_every_byte_of_our_parquet_counts(tmp_path: Path) -> None:
     path = tmp_path / "steps.parquet"
     StepBatch.from_rows([step(i, i % 3) for i in range(3)]).write(path)
     whole = path.read_bytes()
-    key = whole.rindex(files.DIGEST_KEY.encode())
+    key = whole.rindex(parquet.DIGEST_KEY.encode())
     for place in range(len(whole)):
         data = bytearray(whole)
         data[place] ^= 0x10
         path.write_bytes(data)
-        if not key <= place < key + len(files.DIGEST_KEY):
+        if not key <= place < key + len(parquet.DIGEST_KEY):
             with pytest.raises(BadFile, match=r"steps\.parquet"):
                 StepBatch.read(path)
 
@@ -291,7 +291,7 @@ def test_every_byte_of_our_parquet_counts(tmp_path: Path) -> None:
 def test_parquet_of_others_and_of_earlier_versions_is_read(tmp_path: Path) -> None:
     """Without a digest; their pages are verified where they have checksums."""
     path = write(tmp_path / "steps.parquet", [step(i, float(i)) for i in range(3)])
-    assert files.DIGEST_KEY.encode() not in path.read_bytes()
+    assert parquet.DIGEST_KEY.encode() not in path.read_bytes()
     assert StepBatch.read(path)["reward"].tolist() == [0.0, 1.0, 2.0]
 
 
@@ -316,3 +316,25 @@ def test_the_deviation_of_small_rewards_is_right(scale: float) -> None:
         settings = {"variant": "paper"} if estimator == "hgpo" else {"epsilon": 0.0}
         found = estimate(StepBatch.from_rows(rows), estimator, **settings).advantages
         np.testing.assert_allclose(found[:2], found[2:], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("step", [0], "has the step [0] of type list"),
+        ("step", 2**70, "has the step 1180591620717411303424 of type int"),
+        ("valid", [True], "has valid=[True] of type list"),
+        ("success", [1], "has success=[1] of type list"),
+        ("reward", 10**400, "of type int; expected a number that float64 can hold"),
+        ("reward", [1.0], "has the reward [1.0] of type list"),
+        ("task", float("nan"), "has no task (null or NaN)"),
+        ("observation", float("nan"), "has no observation (null or NaN)"),
+    ],
+)
+@pytest.mark.parametrize("rows", [2, 1], ids=["one row of many", "every row"])
+def test_one_odd_value_is_named_with_its_row(name: str, value: Any, said: str, rows: int) -> None:
+    good = [step(0)] if rows == 2 else []
+    with pytest.raises(BadSteps) as caught:
+        StepBatch.from_rows([*good, step(1) | {name: value}])
+    assert str(caught.value).startswith(f"Row {len(good)} has ")
+    assert said in str(caught.value)

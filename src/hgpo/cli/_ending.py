@@ -22,6 +22,7 @@ EXTRAS = {
     **dict.fromkeys(("pyarrow", "rapidfuzz"), "data"),
     **dict.fromkeys(("tensorboard", "wandb"), "track"),
     **dict.fromkeys(("alfworld", "textworld"), "alfworld"),
+    **dict.fromkeys(("gymnasium", "minigrid", "textworld_express", "scienceworld"), "envs"),
     **dict.fromkeys(("verl", "ray", "transfer_queue"), "verl"),
     "vllm": "vllm",
 }
@@ -89,8 +90,6 @@ def speak_plainly() -> None:
 
 def flush_output() -> None:
     """Hand over what was printed, so that a closed pipe or a full disk is found out here and not at exit."""
-    if sys.stdout is None:  # closed from the start
-        return
     try:
         sys.stdout.flush()
     except OSError:

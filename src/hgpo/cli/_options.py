@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ..envs.registry import is_address
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
 from ..settings import Setting, settings_of
@@ -15,15 +16,20 @@ T = TypeVar("T", int, float)
 
 def add_words(parser: argparse.ArgumentParser, default: str = "") -> None:
     """Declare `PRESET key=value ...`."""
-    shown = f"a preset (default: {default}), then settings" if default else "a preset, then settings"
-    parser.add_argument("words", nargs="*", metavar="PRESET|key=value", help=shown)
+    shown = f"a preset (default: {default}) or an environment (FILE.py:Class), then settings"
+    parser.add_argument("words", nargs="*", metavar="PRESET|ENV|key=value", help=shown)
 
 
 def split_preset(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The preset, None where none is named, and the settings."""
+    """The preset, None where none is named, and the settings; an environment may stand for a preset or after it."""
     if words and "=" not in words[0]:
-        return words[0], list(words[1:])
-    return None, list(words)
+        return words[0], named_envs(words[1:])
+    return None, named_envs(words)
+
+
+def named_envs(words: Sequence[str]) -> list[str]:
+    """Settings in which an environment may stand alone by its address: `FILE.py:Class` means `env=FILE.py:Class`."""
+    return [word if "=" in word or not is_address(word) else f"env={word}" for word in words]
 
 
 def add_allow_env(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +41,13 @@ def add_allow_env(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:CLASS",
         help="an environment outside this package that the folder may name; it is code that will run",
     )
+
+
+def path_word(text: str) -> str:
+    """The `type` of an option that names a file or folder: an empty word (an unset variable, say) names none."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; expected a path")
+    return text
 
 
 def number(kind: type[T], low: float = 0, high: float | None = None) -> Callable[[str], T]:

@@ -18,7 +18,7 @@ import sys
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
+from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings, path_word
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +27,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--estimator", default="hgpo", metavar="NAME", help=f"one of {', '.join(ESTIMATORS)} (default hgpo)"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="where to write the rows with their advantages")
+    parser.add_argument(
+        "-o", "--output", type=path_word, metavar="OUT", help="where to write the rows with their advantages"
+    )
     parser.add_argument(
         "--json",
         nargs="?",
         const="-",
+        type=path_word,
         metavar="METRICS",
         help="metrics as JSON, to a file or to the terminal",
     )

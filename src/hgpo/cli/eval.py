@@ -4,6 +4,7 @@
     hgpo eval Qwen/Qwen2.5-1.5B-Instruct --preset alfworld-qwen2.5-1.5b env.data=$ALFWORLD_DATA
     hgpo eval my-model --engine endpoint --url http://localhost:8000/v1 --preset household-smollm2
     hgpo eval expert --preset quickstart
+    hgpo eval runs/cave cave.py:Cave
 
 Every task of the panel is played once per seed. K, prompts and limits come from the run or the model's own
 hgpo.json; `key=value` changes them (`eval.max_steps=50`: longer episodes). Logs go to
@@ -18,13 +19,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ._options import add_allow_env, number
+from ..envs.registry import is_address
+from ._options import add_allow_env, named_envs, number, path_word
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="a run, a model folder or hub id, `expert` or `random`")
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="changes to the stored settings")
-    parser.add_argument("--split", default="in-domain", help="in-domain (default), out-of-domain, ...")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="ENV|key=value",
+        help="changes to the stored settings; an environment of yours (FILE.py:Class) has to be named",
+    )
+    parser.add_argument(
+        "--split", default="", help="in-domain, out-of-domain, ... (default: that of training)"
+    )
     parser.add_argument("--seeds", default="123,456,789", help="comma-separated (default: 123,456,789)")
     parser.add_argument(
         "--tasks", type=number(int), default=0, help="so many tasks, evenly spaced (default: all)"
@@ -37,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", default="hf", help="hf (default), vllm, endpoint or completions")
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
     add_allow_env(parser)
-    parser.add_argument("--logs", metavar="FOLDER", help="default: logs/<name>")
+    parser.add_argument("--logs", type=path_word, metavar="FOLDER", help="default: logs/<name>")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -52,6 +61,10 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting(
             f"--seeds is {args.seeds!r}; expected whole numbers with commas, for example 123,456,789."
         ) from None
+    if args.target in ("expert", "random") and args.preset is None:
+        # Without a run or preset, the environment decides all settings.
+        named = [word for word in args.settings if "=" not in word and is_address(word)]
+        args.preset = named[0] if named else None
     try:
         with Progress("evaluating") as bar:
             result = evaluate(
@@ -61,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
                 tasks=args.tasks,
                 temperature=args.temperature,
                 preset=args.preset,
-                overrides=args.settings,
+                overrides=named_envs(args.settings),
                 checkpoint=args.checkpoint,
                 engine=args.engine,
                 url=args.url,

@@ -8,29 +8,45 @@ words what the groups of compared steps look like and what to do about it, and w
     hgpo inspect theirs.jsonl --columns uid=task,traj=trajectory,turn=step,obs=observation
     hgpo inspect runs/one --compare runs/two
     hgpo inspect rollouts.parquet --compare hgpo gigpo
+    hgpo inspect cave.py:Cave                            random play in an environment that was never trained in
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadSetting
 from ..estimators.table import ESTIMATORS
-from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings
+from ._options import add_columns, add_settings, column_map, given_settings, parsed_settings, path_word
 
 if TYPE_CHECKING:
     from ..inspect import Rollouts
+
+TASKS = 8
+"""So many tasks of an environment are played to be inspected."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="a rollout file, a run folder or a folder of dumps"
+        "path",
+        nargs="?",
+        metavar="PATH|ENV",
+        help="a rollout file, a run folder, a folder of dumps, or an environment (FILE.py:Class)",
     )
-    parser.add_argument("--html", metavar="OUT.html", help="write the page, one file that needs nothing else")
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="OUT.json", help="every number, to a file or to the terminal"
+        "--html", type=path_word, metavar="OUT.html", help="write the page, one file that needs nothing else"
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        type=path_word,
+        metavar="OUT.json",
+        help="every number, to a file or to the terminal",
     )
     parser.add_argument(
         "--estimator",
@@ -49,6 +65,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, count, write, say."""
+    path, other, pair = _what(args)
+    columns = column_map(args.columns)
+    with tempfile.TemporaryDirectory() as folder:
+        return _report(args, _steps(path, Path(folder)), other, pair, columns)
+
+
+def _steps(path: str, folder: Path) -> str:
+    """The path; where it is an environment, that of a file of random play in it."""
+    from ..config.preset import is_environment
+
+    if Path(path).exists() or not is_environment(path):
+        return path
+    from ..config import load
+    from ..config.stage import open_stage
+    from ..errors import EnvironmentFailed
+    from ..play import Job, record
+    from ..policies.scripted import ExploringPolicy
+    from ..seeds import derive
+
+    config = load(path)
+    stage = open_stage(config)
+    try:
+        jobs = [
+            Job(task, task, index, derive("inspect", task, index), derive("inspect", task))
+            for task in stage.tasks(config.env.split, TASKS)
+            for index in range(config.rollout.group_size)
+        ]
+        played = stage.play(ExploringPolicy(stage.style), jobs)
+        if not played.episodes:
+            raise EnvironmentFailed(f"No episode of {path} could be played. {played.causes[0]}")
+    finally:
+        stage.close()
+    file = folder / "random-play.jsonl"
+    record(played.episodes).write(file)
+    return str(file)
+
+
+def _report(
+    args: argparse.Namespace, path: str, other: str | None, pair: list[str], columns: dict[str, str]
+) -> int:
     import json
     import sys
 
@@ -57,8 +113,6 @@ def run(args: argparse.Namespace) -> int:
     from ..inspect.side_by_side import compare_estimators, compare_runs
     from ..inspect.terminal import terminal
 
-    path, other, pair = _what(args)
-    columns = column_map(args.columns)
     rollouts = open_rollouts(path, columns)
     beside = open_rollouts(other, columns) if other is not None else None
     json_file = None if args.json == "-" else args.json

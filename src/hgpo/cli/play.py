@@ -10,11 +10,16 @@ Type a command, or the number of a listed one; `quit` ends. A scripted policy ca
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..errors import BadSetting
+from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ._options import number
+
+T = TypeVar("T")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,45 +38,78 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play one episode; status 0 when it was solved or left, 1 when it ended unsolved."""
-    from ..envs import make
+    from ..envs import answers, make
     from ..envs.actors import actor
     from ..envs.registry import settings_of_env
     from ..settings import parse_all
 
+    def foreign(call: Callable[[], T], task: str = "") -> T:
+        """Call the environment, or its expert; what they raise is their failure."""
+        try:
+            return answers.contained(call)
+        except HgpoError:
+            raise
+        except Exception as error:
+            where = f" on task {task!r}" if task else ""
+            raise EnvironmentFailed(
+                f"The environment {args.name} failed{where}: {answers.cause(error)}"
+            ) from error
+
     given = parse_all(args.settings, settings_of_env(args.name), f"the environment {args.name!r}")
-    env = make(args.name, **given)
+    env = foreign(lambda: make(args.name, **given))
     try:
-        policy = actor(args.policy, env, seed=args.seed or 0) if args.policy else None
-        task = _task(env, args.split, args.task)
+        policy = foreign(lambda: actor(args.policy, env, seed=args.seed or 0)) if args.policy else None
+        task = foreign(lambda: _task(env, args.split, args.task))
         print(f"[{args.name}, task {task}]")
-        seen: Any = env.reset(task, seed=args.seed)
+        seen: Any = foreign(lambda: answers.observation(env.reset(task, seed=args.seed)), task)
         if policy is not None:
-            policy.reset(seen)
+            opening = seen
+            foreign(lambda: policy.reset(opening), task)
         steps = 0
         while True:
             print(f"\n{seen.text}")
             if getattr(seen, "done", False) or steps == args.steps:
                 break
-            action = policy.act(seen) if policy is not None else _ask(seen.admissible, not args.no_commands)
+            action = (
+                foreign(functools.partial(_act, policy, seen), task)
+                if policy is not None
+                else _ask(seen.admissible, not args.no_commands)
+            )
             if action is None:
                 print("\nLeft.")
                 return 0
             if policy is not None:
                 print(f"> {action}")
-            seen = env.step(action)
+            seen = foreign(functools.partial(_step, env, action), task)
             steps += 1
     finally:
-        env.close()
+        with contextlib.suppress(Exception):
+            answers.contained(env.close)
     success = getattr(seen, "success", False)
     how = "Solved" if success else "Out of steps" if getattr(seen, "truncated", False) else "Not solved"
     print(f"\n{how} after {steps} step{'' if steps == 1 else 's'}.")
     return 0 if success else 1
 
 
+def _act(policy: Any, seen: Any) -> str:
+    from ..envs import answers
+
+    return answers.action(policy.act(seen))
+
+
+def _step(env: Any, action: str) -> Any:
+    from ..envs import answers
+
+    return answers.transition(env.step(action))
+
+
 def _task(env: Any, split: str | None, word: str) -> str:
+    from ..envs import answers
+
     if not word.isdecimal():
         return word
-    tasks = env.tasks(split if split is not None else env.splits[0])
+    split = split if split is not None else answers.split_names(env.splits)[0]
+    tasks = answers.task_ids(env.tasks(split), split)
     if int(word) >= len(tasks):
         raise BadSetting(f"--task {word}: the split has {len(tasks)} tasks, numbered from 0.")
     return str(tasks[int(word)])

@@ -1,7 +1,11 @@
-"""Clone the environment's honest expert into a model (a warm start): hgpo sft PRESET key=value ... --out FOLDER.
+"""Clone demonstrations into a model (a warm start): hgpo sft PRESET key=value ... --out FOLDER.
 
     hgpo sft quickstart --out models/warm
     hgpo sft household-smollm2 warm.episodes=500 --out models/smollm2-warm
+    hgpo sft cave.py:Cave warm.source=demonstrations.jsonl --out models/cave
+
+They are played by the environment's expert, or come from elsewhere (`warm.source`): random play that succeeded, a file
+of steps.
 
 The folder is in Hugging Face format; train from it with `hgpo train PRESET model=FOLDER warm.episodes=0`.
 """
@@ -12,12 +16,14 @@ import argparse
 import json
 import os
 
-from ._options import add_words, split_preset
+from ._options import add_words, path_word, split_preset
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "quickstart")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the model is written")
+    parser.add_argument(
+        "--out", required=True, type=path_word, metavar="FOLDER", help="where the model is written"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -39,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     preset, words = split_preset(args.words)
     config = load(preset or "quickstart", words)
     if config.warm.episodes < 1:
-        raise BadSetting("warm.episodes is 0; say how many expert episodes to clone: warm.episodes=300.")
+        raise BadSetting("warm.episodes is 0; say how many episodes to clone: warm.episodes=300.")
     folder = Path(args.out)
     if os.path.lexists(folder):
         raise BadSetting(f"{folder} already exists. Choose another folder, or remove it first.")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._ending import say
-from ._options import add_allow_env, add_words, number, split_preset
+from ._options import add_allow_env, add_words, number, path_word, split_preset
 from ._resume import as_asked, resumed_folder
 
 if TYPE_CHECKING:
@@ -34,11 +34,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--run",
         "--folder",
         dest="folder",
+        type=path_word,
         metavar="FOLDER",
         help="where everything is written (default: runs/<preset>/<name>); under torchrun say --folder",
     )
     parser.add_argument(
-        "--resume", nargs="?", const="", metavar="RUN", help="continue the run in this folder (or in --run)"
+        "--resume",
+        nargs="?",
+        const="",
+        type=path_word,
+        metavar="RUN",
+        help="continue the run in this folder (or in --run)",
     )
     add_allow_env(parser)
     parser.add_argument(

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._options import add_allow_env, add_words, number, split_preset
+from ._options import add_allow_env, add_words, number, path_word, split_preset
 from ._resume import as_asked
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     dry = actions.add_parser("dry-run", help="two real steps on the CPU", allow_abbrev=False)
     add_words(dry)
-    dry.add_argument("--run", required=True, metavar="FOLDER", help="where everything is written")
+    dry.add_argument(
+        "--run", required=True, type=path_word, metavar="FOLDER", help="where everything is written"
+    )
     dry.add_argument(
         "--processes", type=number(int, low=1, high=1024), default=1, help="training processes (default: 1)"
     )
@@ -52,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     launch = actions.add_parser("launch", help="train on GPUs", allow_abbrev=False)
     add_words(launch)
-    launch.add_argument("--run", metavar="FOLDER", help="where everything is written (default: runs/<name>)")
+    launch.add_argument(
+        "--run", type=path_word, metavar="FOLDER", help="where everything is written (default: runs/<name>)"
+    )
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
     add_allow_env(launch)
     launch.add_argument(
@@ -70,7 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     data = actions.add_parser("data", help="only write the dataset rows", allow_abbrev=False)
     add_words(data)
-    data.add_argument("--out", required=True, metavar="FOLDER", help="where the Parquet files go")
+    data.add_argument(
+        "--out", required=True, type=path_word, metavar="FOLDER", help="where the Parquet files go"
+    )
     data.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
@@ -245,12 +251,16 @@ def _memory(args: argparse.Namespace) -> int:
 def _data(args: argparse.Namespace) -> int:
     from ..config import load
     from ..errors import BadSetting
-    from ..verl.data import write_data
+    from ..files import check_new
+    from ..verl.data import planned_data, write_data
 
     preset, ours, theirs = _words(args)
     if theirs:
         raise BadSetting(f"{theirs[0]!r} is a setting of verl; the dataset does not depend on it.")
-    written = write_data(load(preset, ours), Path(args.out))
+    config = load(preset, ours)
+    planned = planned_data(config, Path(args.out))
+    check_new([planned.train, *planned.validation], "Choose another folder with --out, or remove it.")
+    written = write_data(config, Path(args.out))
     files = [written.train, *written.validation]
     if args.json:
         print(

@@ -10,8 +10,10 @@ from typing import Any
 from ..envs.registry import settings_of_env
 from ..errors import BadSetting, UnknownName
 from ..estimators.table import ESTIMATORS
-from ..settings import Setting, check_all, parse_value, settings_of, split_word
-from .preset import preset_tree
+from ..settings import Setting, check_all, settings_of
+from ..words import parse_value, split_word
+from .own import fitted
+from .preset import is_environment, preset_tree
 from .schema import Config
 from .tree import OPEN, SHORT_NAMES, canonical, chosen, overlay, place, put, section
 
@@ -22,9 +24,15 @@ HGPO_ONLY = frozenset({"weight_type", "length_weight_alpha", "base_group"})
 def load(preset: str | None = None, overrides: Iterable[str] = ()) -> Config:
     """The config of a preset (a name, or a path to a TOML file) with `key=value` words applied.
 
-    Without a preset every setting starts at its default.
+    Without a preset every setting starts at its default. An environment (`path/file.py:Class`) stands for the preset
+    `own`, fitted to it.
     """
-    return build(apply(preset_tree(preset) if preset else {}, overrides))
+    words = list(overrides)
+    tree = preset_tree(preset) if preset else {}
+    if preset and is_environment(preset):
+        given = apply(tree, words)["env"]
+        tree = overlay(tree, fitted(given["name"], given.get("settings", {})))
+    return build(apply(tree, words))
 
 
 def apply(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

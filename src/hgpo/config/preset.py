@@ -14,7 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
+from ..envs.registry import is_address
+from ..envs.registry import names as env_names
 from ..errors import BadFile, BadSetting, MissingExtra, UnknownName
+from .own import PRESET
 from .tree import canonical, overlay
 
 _FOLDER = "presets"
@@ -28,11 +31,25 @@ def preset_names() -> list[str]:
 
 def preset_description(preset: str) -> str:
     """The sentence of a preset, empty where it has none."""
+    if is_environment(preset):
+        preset = PRESET
     return str(_read(preset).get("description", ""))
 
 
+def is_environment(preset: str) -> bool:
+    """Whether an environment stands where a preset might: an address, or a registered name that no preset has."""
+    if preset.endswith(".toml") or preset in preset_names():
+        return False
+    return is_address(preset) or preset in env_names()
+
+
 def preset_tree(preset: str) -> dict[str, Any]:
-    """All settings of a preset (a name, or a path that ends in .toml) with those of its bases, as a canonical tree."""
+    """All settings of a preset (a name, or a path that ends in .toml) with those of its bases, as a canonical tree.
+
+    For an environment they are those of the preset `own`.
+    """
+    if is_environment(preset):
+        return overlay(_with_bases(PRESET, ()), {"env": {"name": preset}})
     return _with_bases(preset, ())
 
 
@@ -65,7 +82,12 @@ def _read(preset: str) -> dict[str, Any]:
             raise BadFile(f"Cannot read the preset {preset}: {reason}.") from error
     else:
         if preset not in preset_names():
-            raise UnknownName("preset", preset, preset_names(), fix="Or give a path that ends in .toml.")
+            raise UnknownName(
+                "preset",
+                preset,
+                preset_names(),
+                fix="Or give a path that ends in .toml, or an environment: FILE.py:Class.",
+            )
         text = (resources.files(__package__) / _FOLDER / f"{preset}.toml").read_text(encoding="utf-8")
     toml = _toml()
     try:

@@ -104,10 +104,12 @@ class ModelConfig(Settings):
     layers: int = setting(3, "Depth of the tiny model.", low=1, high=1000)
     heads: int = setting(4, "Attention heads of the tiny model.", low=1, high=1024)
     intermediate: int = setting(256, "Width of the tiny model's feed-forward layers.", low=1, high=2**20)
-    tokenizer: Literal["word", "bpe"] = setting(
-        "word", "Tokenizer of the tiny model: one token a word, or byte-level pairs."
+    tokenizer: Literal["word", "exact", "bpe"] = setting(
+        "word",
+        "Tokenizer of the tiny model: one token a word in lower case, one a word with every text kept as it is, or "
+        "byte-level pairs.",
     )
-    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=1, high=2**24)
+    vocabulary: int = setting(2048, "Largest vocabulary of a tokenizer made on the spot.", low=2, high=2**24)
     lora_rank: int = setting(
         0, "Train LoRA adapters of this rank instead of all weights; 0 trains all.", low=0, high=65536
     )
@@ -122,10 +124,19 @@ class ModelConfig(Settings):
 
 @dataclass(frozen=True)
 class WarmConfig(Settings):
-    """Cloning the environment's honest expert before reinforcement learning."""
+    """Cloning demonstrations before reinforcement learning."""
 
-    episodes: int = setting(0, "Expert episodes to clone; 0 skips the warm start.", low=0)
+    episodes: int = setting(0, "Episodes played or read to be cloned; 0 skips the warm start.", low=0)
+    source: str = setting(
+        "expert",
+        "Where they come from: `expert` (the environment's own), `random` (random admissible play that succeeded), "
+        "`format` (all random play: the form of a reply and nothing else), `auto` (the expert where there is one, else "
+        "all random play with its successes repeated), or the path of a file of steps.",
+    )
     epochs: int = setting(3, "Passes over them.", low=1)
+    updates: int = setting(
+        0, "At least so many updates: few demonstrations are passed over more often.", low=0
+    )
     lr: float = setting(1e-3, "Peak learning rate, decayed linearly to a tenth.", low=0, high=1)
     batch_rows: int = setting(64, "Steps per update.", low=1)
     prompt_weight: float = setting(
@@ -217,7 +228,7 @@ class UpdateConfig(Settings):
     aggregate: Literal["token-mean", "step-mean"] = setting(
         "token-mean", "Whether every token or every step weighs the same in the loss."
     )
-    grad_clip: float = setting(1.0, "Largest gradient norm.", above=0)
+    grad_clip: float = setting(1.0, "Largest gradient norm.", low=1e-6)
     old_logprobs: Literal["sampled", "recomputed"] = setting(
         "sampled", "Take the old log-probabilities from the rollout, or run the model once more."
     )
@@ -266,7 +277,7 @@ class Config(Settings):
     env: EnvConfig = setting(EnvConfig, "The environment and how it is run.")
     agent: AgentConfig = setting(AgentConfig, "What the agent sees and how it answers.")
     model: ModelConfig = setting(ModelConfig, "The policy.")
-    warm: WarmConfig = setting(WarmConfig, "The warm start: cloning the environment's expert.")
+    warm: WarmConfig = setting(WarmConfig, "The warm start: cloning demonstrations.")
     rollout: RolloutConfig = setting(RolloutConfig, "What is played in one iteration.")
     estimator: EstimatorConfig = setting(EstimatorConfig, "From steps to advantages.")
     update: UpdateConfig = setting(UpdateConfig, "The policy update.")

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..envs.answers import cause
+from ..envs.answers import cause, contained
 from ..envs.prompt import Situation
-from ..envs.registry import is_address, located
+from ..envs.registry import is_address, located, own_process
 from ..errors import BadSetting, UnknownName
 from ..play.episode import Limits
 from ..play.memory import METHODS, Memory, MemoryFactory, memory_factory
@@ -23,7 +23,7 @@ def open_stage(config: Config) -> Stage:
     environments = Environments(
         env.name,
         env.settings,
-        supervised=env.execution == "process",
+        supervised=env.execution == "process" or own_process(env.name),
         workers=env.workers,
         step_timeout=env.step_timeout,
         reset_timeout=max(30.0, 3 * env.step_timeout),
@@ -93,8 +93,8 @@ def _memory(agent: AgentConfig, source: Callable[[], Any], name: str) -> MemoryF
 
 def _located(address: str) -> Any:
     try:
-        return located(address)
-    except (Exception, SystemExit) as error:
+        return contained(functools.partial(located, address))
+    except Exception as error:
         raise BadSetting(
             f"The memory {address!r} cannot be loaded ({cause(error)}). Expected the address of a class: module:Class "
             "or path/file.py:Class."
@@ -103,8 +103,8 @@ def _located(address: str) -> Any:
 
 def _checked(make: Any, which: str) -> Memory:
     try:
-        memory: Memory = make()
-    except (Exception, SystemExit) as error:
+        memory: Memory = contained(make)
+    except Exception as error:
         raise BadSetting(f"The memory {which!r} could not be made ({cause(error)}).") from error
     missing = [method for method in METHODS if not callable(getattr(memory, method, None))]
     if missing:

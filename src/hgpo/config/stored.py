@@ -9,23 +9,39 @@ here.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..envs.registry import is_address
 from ..errors import UntrustedCode
-from ..settings import split_word, unquoted
+from ..words import split_word, unquoted
 from .load import apply, build
 from .preset import preset_tree
 from .schema import Config
 from .tree import canonical, chosen, place
 
-# Settings of built-in environments that name a program or a package, and the values that name neither.
-PROGRAMS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
-    "alfworld": {"python": (None,)},
-    "shop": {"tagger": (None, "builtin")},
-    "webshop": {"tagger": (None, "builtin")},
+
+def _any(value: Any) -> bool:
+    return value is not None
+
+
+def _package(value: Any) -> bool:
+    return value not in (None, "builtin")
+
+
+def _gym_module(value: Any) -> bool:
+    # `module:Name-v0` is imported; environments of the old gym take such a name in their options.
+    return isinstance(value, str) and (":" in value or value.startswith("GymV2"))
+
+
+# Settings of built-in environments that may name a program or a package, and when they do.
+PROGRAMS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    "alfworld": {"python": _any},
+    "babyai": {"level": _gym_module},
+    "gym": {"id": _gym_module},
+    "shop": {"tagger": _package},
+    "webshop": {"tagger": _package},
 }
 
 
@@ -74,9 +90,9 @@ def _code(
     if isinstance(name, str) and said.get(("env", "name"), name) == name:
         if is_address(name):
             yield "env", ("env", "name"), name
-        for key, harmless in PROGRAMS.get(name, {}).items():
+        for key, names_code in PROGRAMS.get(name, {}).items():
             value = settings.get(key) if isinstance(settings, Mapping) else None
-            if value not in harmless:
+            if names_code(value):
                 yield f"env.{key}", ("env", "settings", key), value
     memory = tree.get("agent", {}).get("memory")
     if isinstance(memory, str) and is_address(memory):

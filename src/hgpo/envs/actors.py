@@ -12,8 +12,11 @@ something to imitate. One small interface for all:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
 
 from ..errors import BadSetting, UnknownName
 from ..seeds import generator
@@ -64,6 +67,38 @@ class RandomActor:
             )
         random = generator("random actor", self.seed, self.start, self.count)
         return seen.admissible[int(random.integers(len(seen.admissible)))]
+
+
+_PIECES = re.compile(
+    r"""["'`]([^"'`\n]{1,80})["'`]|(?<=[\n:,;])\s*(?:[-*]\s+)?([^\n:,;]{1,80})(?=[\n,;.]|$)"""
+)
+
+
+def explored(texts: Sequence[str], admissible: Sequence[str], random: np.random.Generator) -> str:
+    """A command worth trying: an admissible one, its `...` filled, or a piece of what was read where none is listed.
+
+    Pieces are what stands in quotes, lines, items of lists, and runs of one to four words.
+
+    >>> from hgpo.seeds import generator
+    >>> explored(["A lamp."], ["search[...]"], generator("docs", 1))[:7]
+    'search['
+    """
+
+    def one(choices: Sequence[str]) -> str:
+        return choices[int(random.integers(len(choices)))]
+
+    def words() -> str:
+        text = one(texts).split() or ["look"]
+        length = int(random.integers(1, min(4, len(text)) + 1))
+        start = int(random.integers(len(text) - length + 1))
+        return " ".join(text[start : start + length])
+
+    if admissible:
+        head, dots, tail = one(admissible).partition("...")
+        return f"{head}{words()}{tail}" if dots else head
+    pieces = [(match[1] or match[2]).strip() for text in texts for match in _PIECES.finditer(text)]
+    pieces = [piece for piece in pieces if piece]
+    return one(pieces) if pieces and random.random() < 0.7 else words()
 
 
 class ReplayActor:

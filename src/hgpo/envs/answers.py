@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from .contract import Observation, Transition
 
+T = TypeVar("T")
+
+LARGEST = 1e100
+"""Size of rewards and scores: more than `hgpo.estimators.estimate.LARGEST` nobody can compute with."""
 LONGEST_CAUSE = 500
 """Characters of a failure's cause that are kept."""
 
 
 class WrongAnswer(Exception):
     """An answer that is not what the contract says; the message says what was given and what was expected."""
+
+
+def contained(call: Callable[[], T]) -> T:
+    """What a call of foreign code returns; whatever it raises is an `Exception`.
+
+    Exceptions of other kinds (SystemExit, a class of its own) end event loops and programs, and it is not for an
+    environment to end those. Ctrl-C passes.
+    """
+    try:
+        return call()
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise WrongAnswer(cause(error)) from error
 
 
 def observation(seen: Any) -> Observation:
@@ -110,8 +128,8 @@ def _number(value: Any, name: str) -> float:
     if not isinstance(value, numbers.Real):
         _wrong(f"{name} is", value, "a number")
     plain = float(value)
-    if not math.isfinite(plain):
-        _wrong(f"{name} is", value, "a finite number")
+    if not math.isfinite(plain) or abs(plain) > LARGEST:
+        _wrong(f"{name} is", value, f"a finite number of at most {LARGEST:g} in size")
     return plain
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from . import answers
 from .contract import TextEnv
 
 
@@ -37,7 +39,9 @@ class EnvPool:
 
     async def take(self) -> tuple[TextEnv, int]:
         """A free environment and how many episodes it has played."""
-        return self.idle.pop() if self.idle else (await self.call(self.make), 0)
+        if self.idle:
+            return self.idle.pop()
+        return await self.call(functools.partial(answers.contained, self.make)), 0
 
     async def give(self, env: TextEnv, used: int, *, broken: bool) -> None:
         """Take an environment back; a broken or worn-out one is closed."""
@@ -45,14 +49,14 @@ class EnvPool:
             self.idle.append((env, used))
             return
         # Closing what is broken may itself fail; there is nothing left to lose in it.
-        with contextlib.suppress(Exception, SystemExit):
-            await self.call(env.close)
+        with contextlib.suppress(Exception):
+            await self.call(functools.partial(answers.contained, env.close))
 
     def close(self) -> None:
         """Close all idle environments."""
         for env, _ in self.idle:
-            with contextlib.suppress(Exception, SystemExit):
-                env.close()
+            with contextlib.suppress(Exception):
+                answers.contained(env.close)
         self.idle.clear()
         if self.executor is not None:
             self.executor.shutdown(wait=False, cancel_futures=True)

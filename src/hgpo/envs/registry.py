@@ -25,7 +25,7 @@ from typing import Any, get_type_hints
 
 from ..errors import BadSetting, HgpoError, UnknownName
 from ..settings import Setting, check_all, parameters_of
-from .answers import cause
+from .answers import cause, contained
 from .contract import TextEnv
 from .prompt import PromptWords
 
@@ -33,8 +33,13 @@ from .prompt import PromptWords
 # `prompt` beside it has the words of its prompts.
 BUILT_IN: dict[str, str] = {
     "alfworld": "hgpo.envs.household.alfworld:alfworld",
+    "babyai": "hgpo.envs.others.babyai:BabyAI",
+    "gym": "hgpo.envs.others.gymnasium:GymEnv",
     "household": "hgpo.envs.household.env:HouseholdEnv",
+    "scienceworld": "hgpo.envs.others.scienceworld:ScienceWorld",
     "shop": "hgpo.envs.webshop.generated:shop",
+    "textworld": "hgpo.envs.others.textworld:TextWorld",
+    "textworld-express": "hgpo.envs.others.textworld_express:TextWorldExpress",
     "webshop": "hgpo.envs.webshop.env:webshop",
 }
 
@@ -53,6 +58,18 @@ def _plugins() -> dict[str, EntryPoint]:
 def names() -> list[str]:
     """The names `make` knows."""
     return sorted({*BUILT_IN, *_registered, *_plugins()})
+
+
+def described() -> list[tuple[str, str]]:
+    """Every name that `make` knows with a sentence: the first line of what its factory says of itself."""
+    rows = []
+    for name in names():
+        try:
+            said = (factory(name).__doc__ or "").strip().partition("\n")[0]
+        except Exception as error:
+            said = f"cannot be loaded: {cause(error)}"
+        rows.append((name, said))
+    return rows
 
 
 def is_address(name: str) -> bool:
@@ -127,8 +144,8 @@ def _module(name: str) -> ModuleType:
 def _addressed(name: str) -> Callable[..., TextEnv]:
     """What is at an address, if it is an environment: nothing else is ever called."""
     try:
-        found: Callable[..., TextEnv] = located(name)
-    except (Exception, SystemExit) as error:
+        found: Callable[..., TextEnv] = contained(functools.partial(located, name))
+    except Exception as error:
         raise BadSetting(
             f"The environment {name!r} cannot be loaded ({cause(error)}). Expected the address of a class that can be "
             "imported here: module:Class or path/file.py:Class."
@@ -183,8 +200,16 @@ def make(name: str, **settings: Any) -> TextEnv:
 
 
 def prompts() -> list[str]:
-    """The folders of built-in environments: each brings a prompt of that name."""
-    return sorted({path.split(".")[2] for path in BUILT_IN.values()})
+    """The folders of built-in environments that bring a prompt of their name."""
+    return sorted({path.split(".")[2] for path in BUILT_IN.values()} - {"others"})
+
+
+def own_process(name: str) -> bool:
+    """Whether the environment called `name` wants a supervised process for every copy (its attribute `own_process`)."""
+    try:
+        return bool(getattr(factory(name), "own_process", False))
+    except (HgpoError, ImportError, AttributeError):
+        return False  # what is wrong with it is said where it is made
 
 
 def prompt(folder: str) -> PromptWords:

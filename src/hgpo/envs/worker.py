@@ -9,6 +9,7 @@ The worker leads a group of processes. Whatever the environment starts belongs t
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -59,11 +60,11 @@ def serve(calls: BinaryIO, replies: BinaryIO) -> None:
         request = json.loads(line)
         try:
             if env is None:
-                env = make(request["factory"], **request["settings"])
+                env = answers.contained(functools.partial(make, request["factory"], **request["settings"]))
                 reply({"value": "ready"})
             else:
-                reply({"value": answer(env, request)})
-        except Exception as error:
+                reply({"value": answers.contained(functools.partial(answer, env, request))})
+        except (Exception, KeyboardInterrupt) as error:  # nobody presses Ctrl-C here: see `main`
             # Only what a user can fix is a user's error; all else is the environment's failure.
             user = isinstance(error, HgpoError)
             text = str(error) if user else answers.cause(error)

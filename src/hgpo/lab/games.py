@@ -172,11 +172,16 @@ def play(plan: GamesPlan, processes: int = 1) -> PlayedGames:
     names = tasks(plan)
     jobs = [(task, index) for task in names for index in range(plan.rollouts)]
     found: dict[tuple[str, int], Branched] = {}
-    seconds = 0.0
+    seconds = [0.0]
     with Progress("lab", total=len(jobs)) as bar:
-        for job, branched, spent in work_through(functools.partial(open_seat, plan), jobs, processes):
-            found[job], seconds = branched, seconds + spent
+
+        def done(result: tuple[tuple[str, int], Branched, float]) -> None:
+            job, branched, spent = result
+            found[job] = branched
+            seconds[0] += spent
             bar.add(1)
+
+        work_through(functools.partial(open_seat, plan), jobs, processes, done)
     ordered = [found[job] for job in jobs]
     truth = [MonteCarlo.of(one, plan.gamma) for one in ordered]
     lengths = [len(one.episode.steps) for one in ordered]
@@ -186,7 +191,7 @@ def play(plan: GamesPlan, processes: int = 1) -> PlayedGames:
         np.concatenate([one.advantages for one in truth]),
         np.concatenate([one.noise for one in truth]),
         tuple(names),
-        seconds,
+        seconds[0],
     )
 
 

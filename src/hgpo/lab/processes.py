@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.pool
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar, cast
 
@@ -36,19 +36,23 @@ def _pool(count: int, opener: Callable[[], Callable[[Any], Any]]) -> multiproces
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def work_through(opener: Callable[[], Callable[[J], R]], jobs: Sequence[J], processes: int) -> Iterator[R]:
-    """The results of all jobs, as they come.
+def work_through(
+    opener: Callable[[], Callable[[J], R]], jobs: Sequence[J], processes: int, done: Callable[[R], None]
+) -> None:
+    """Do all jobs and hand each result to `done` as it comes.
 
     Args:
         opener: called once in every process; makes the function that does a job. It travels to the processes.
         jobs: what there is to do; long ones first fill the last minutes evenly.
         processes: how many; one works here.
+        done: called in this process.
     """
     if processes <= 1:
         work = opener()
         for job in jobs:
-            yield work(job)
+            done(work(job))
         return
+    # No generator: an interrupt must end the processes here, not when somebody lets go of it.
     with _pool(min(processes, len(jobs)), opener) as pool:
         for result in pool.imap_unordered(_do, jobs):
-            yield cast(R, result)
+            done(cast(R, result))

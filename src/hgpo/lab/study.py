@@ -183,10 +183,15 @@ def run(plan: StudyPlan, processes: int = 1) -> StudyResults:
     """Run a plan; the numbers do not depend on `processes`."""
     todo = jobs(plan)
     results: dict[tuple[str, str, int, str], dict[str, Any]] = {}
-    seconds = 0.0
+    seconds = [0.0]
     with Progress("lab", total=sum(job.size for job in todo)) as bar:
         sizes = {job.key: job.size for job in todo}
-        for key, numbers, spent in work_through(worker, todo, processes):
-            results[key], seconds = numbers, seconds + spent
+
+        def done(result: tuple[tuple[str, str, int, str], dict[str, Any], float]) -> None:
+            key, numbers, spent = result
+            results[key] = numbers
+            seconds[0] += spent
             bar.add(sizes[key])
-    return StudyResults(plan, dict(sorted(results.items())), seconds)
+
+        work_through(worker, todo, processes, done)
+    return StudyResults(plan, dict(sorted(results.items())), seconds[0])

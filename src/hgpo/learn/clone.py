@@ -1,82 +1,24 @@
-"""The warm start: clone the environment's honest expert, so that learning starts from a policy that acts.
-
-A model made on the spot also gets its tokenizer here, from the words of the episodes that are cloned.
-"""
+"""The warm start: clone demonstrations, so that learning starts from a policy that acts."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..config.schema import Config
-from ..errors import BadSetting, EnvironmentFailed
 from ..models.device import autocast
 from ..models.out_of_memory import TokenBudget
-from ..play import Job, episode_metrics, record
-from ..play.stage import Stage
 from ..policies.encoding import PromptEncoder
-from ..policies.scripted import ScriptedPolicy
-from ..seeds import derive, generator
+from ..seeds import generator
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
 from .batching import MicroBatch, largest_pass, micro_batches, row_lengths, tensors
 from .kernels import fixed_order
 from .objective import token_logprobs
-
-
-@dataclass(frozen=True)
-class Demonstrations:
-    """What the expert did."""
-
-    steps: StepBatch
-    """Those to clone."""
-    episodes: int
-    success: float
-    """The expert's own success."""
-
-
-def demonstrate(
-    stage: Stage,
-    config: Config,
-    make_expert: Callable[[], Any],
-    on_episode: Callable[[Any], None] | None = None,
-) -> Demonstrations:
-    """Let the expert play `warm.episodes` training tasks; only its successful episodes are cloned."""
-    tasks = stage.tasks(config.env.split, config.env.tasks)
-    order = generator("demonstrations", config.seed).permutation(len(tasks))
-    jobs = [
-        Job(
-            task := tasks[order[number % len(tasks)]],
-            f"{task}@{number}",
-            0,
-            derive(config.seed, "expert", number),
-        )
-        for number in range(config.warm.episodes)
-    ]
-    policy = ScriptedPolicy(make_expert, stage.style, config.warm.noise)
-    played = stage.play(policy, jobs, on_episode)
-    episodes = played.episodes
-    if not episodes:
-        raise EnvironmentFailed(
-            f"All {len(jobs)} episodes of the expert were lost to failing environments. {played.causes[0]}"
-        )
-    cloned = [
-        episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)
-        for episode in episodes
-        for step in episode.steps
-    ]
-    if not any(cloned):
-        raise BadSetting(
-            f"The expert of {config.env.name} solved none of {len(jobs)} tasks within max_steps="
-            f"{config.agent.max_steps}; nothing can be cloned. Raise max_steps or set warm.episodes=0."
-        )
-    batch = record(episodes)
-    return Demonstrations(batch.take(np.array(cloned)), len(episodes), episode_metrics(batch)["success"])
 
 
 def tokenised(steps: StepBatch, tokenizer: Any) -> StepBatch:
@@ -107,9 +49,10 @@ def clone(
     budget = TokenBudget(config.update.micro_tokens, "update.micro_tokens")
     lengths = row_lengths(batch)
     per_epoch = -(-len(batch) // settings.batch_rows)
-    total, number = per_epoch * settings.epochs, 0
+    epochs = max(settings.epochs, -(-settings.updates // per_epoch))
+    total, number = per_epoch * epochs, 0
     model.train()
-    for epoch in range(settings.epochs):
+    for epoch in range(epochs):
         # Rows of similar length share a batch (little padding), batches come in random order.
         random = generator("clone", config.seed, epoch)
         jitter = random.random(len(batch)) * 8

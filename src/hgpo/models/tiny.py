@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,42 +16,24 @@ END, UNKNOWN = "<end>", "<unk>"
 WORDS = r"[a-z]+ [0-9]+\b(?![-.'][a-z0-9])|\w+(?:[-.']\w+)*|[^\w\s]"
 
 
-def make_tokenizer(texts: Iterable[str], kind: str, vocabulary: int) -> Any:
+# Marks of `exact` texts: joined to what stands before it, a line end, a tab, a space that is not the one between words.
+JOINED, LINE, TAB, SPACE = "\u2040", "\u23ce", "\u21e5", "\u2423"
+
+
+def make_tokenizer(texts: Iterable[str], kind: str, vocabulary: int, tags: Sequence[str] = ()) -> Any:
     """A fast tokenizer of transformers trained on `texts`.
 
     `word`: lower case, one token per word, mark or numbered name; unknown words become one token, so give it texts that
-    cover the environment. `bpe`: byte-level pairs, which can write anything.
+    cover the environment. `exact`: one token per word or mark as it stands, unknown words in pieces; writes every text
+    as it was, capitals, spaces and lines. `bpe`: byte-level pairs, which can write anything. Each of `tags` is a token
+    of its own in all of them.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
-    if kind == "word":
-        core = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-        core.normalizer = normalizers.Lowercase()
-        core.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
-        # Words joined by spaces; brackets close up so that actions such as search[red shoes] survive.
-        core.decoder = decoders.Sequence(
-            [
-                decoders.WordPiece(prefix="##", cleanup=False),
-                decoders.Fuse(),
-                decoders.Replace(" [ ", "["),
-                decoders.Replace(" ]", "]"),
-            ]
-        )
-        trainer: Any = trainers.WordLevelTrainer(
-            vocab_size=vocabulary, special_tokens=[END, UNKNOWN], show_progress=False
-        )
-    else:
-        core = Tokenizer(models.BPE())
-        core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        core.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
-            special_tokens=[END, UNKNOWN],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-    core.train_from_iterator(texts, trainer)
+    make = {"word": _words, "exact": _exact, "bpe": _pairs}[kind]
+    core = make(texts, vocabulary - len(tags))
+    core.add_tokens([AddedToken(tag, normalized=False, special=False) for tag in tags])
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=END,
@@ -59,6 +42,88 @@ def make_tokenizer(texts: Iterable[str], kind: str, vocabulary: int) -> Any:
         padding_side="left",
         clean_up_tokenization_spaces=False,
     )
+
+
+def _words(texts: Iterable[str], vocabulary: int) -> Any:
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    core = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    core.normalizer = normalizers.Lowercase()
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
+    # Words joined by spaces; brackets close up so that actions such as search[red shoes] survive.
+    core.decoder = decoders.Sequence(
+        [
+            decoders.WordPiece(prefix="##", cleanup=False),
+            decoders.Fuse(),
+            decoders.Replace(" [ ", "["),
+            decoders.Replace(" ]", "]"),
+        ]
+    )
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocabulary, special_tokens=[END, UNKNOWN], show_progress=False
+    )
+    core.train_from_iterator(texts, trainer)
+    return core
+
+
+def _exact(texts: Iterable[str], vocabulary: int) -> Any:
+    """Words by their frequency, and all letters, each also in the form that is joined to what stands before it.
+
+    A command has the same tokens in a list of commands and in a reply, so a small model learns to copy it.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    normal = normalizers.Sequence(
+        [
+            normalizers.Replace("\r", ""),
+            normalizers.Replace(Regex(r"(?<=[ \n\t]) |^ "), SPACE),
+            normalizers.Replace("\n", LINE),
+            normalizers.Replace("\t", TAB),
+            normalizers.Replace(Regex(r"(?<=\S)(?=[^\w\s])|(?<=[^\w\s])(?=\S)"), f" {JOINED}"),
+        ]
+    )
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(normal.normalize_str(text).split())
+    letters = dict.fromkeys(
+        [*map(chr, range(33, 127)), LINE, TAB, SPACE, *sorted(set("".join(counts)) - {JOINED})]
+    )
+    known = [END, UNKNOWN, *letters, *(JOINED + letter for letter in letters)]
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))
+    # A word that stands in one place only says little; in pieces it can still be read and written.
+    words = [word for word in frequent if counts[word] > 1][: max(0, vocabulary - len(known))]
+    table = {word: number for number, word in enumerate(dict.fromkeys([*known, *words]))}
+    core = Tokenizer(
+        models.WordPiece(
+            table, unk_token=UNKNOWN, continuing_subword_prefix=JOINED, max_input_chars_per_word=1000
+        )
+    )
+    core.normalizer = normal
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.decoder = decoders.Sequence(
+        [
+            decoders.WordPiece(prefix=JOINED, cleanup=False),
+            decoders.Fuse(),
+            *(decoders.Replace(mark, text) for mark, text in ((LINE, "\n"), (TAB, "\t"), (SPACE, " "))),
+        ]
+    )
+    return core
+
+
+def _pairs(texts: Iterable[str], vocabulary: int) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END, UNKNOWN],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(texts, trainer)
+    return core
 
 
 def make_tiny(config: ModelConfig, vocabulary: int, end_id: int, seed: int, positions: int) -> Any:

@@ -165,7 +165,7 @@ async def collect(
 async def _take(pool: EnvPool, task: str) -> tuple[TextEnv, int]:
     try:
         return await pool.take()
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         named = f"The environment {pool.name}" if pool.name else "The environment"
         raise EnvironmentFailed(f"{named} could not be made for task {task!r}: {cause(error)}") from error
 

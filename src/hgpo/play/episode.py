@@ -283,8 +283,8 @@ async def _guard(
     said when its tasks were listed, before the first episode.
     """
     try:
-        return await call(step)
-    except (Exception, SystemExit) as error:
+        return await call(functools.partial(answers.contained, step))
+    except Exception as error:
         raise EnvironmentFailed(
             f"The environment {env_name} failed on task {task!r}: {answers.cause(error)}"
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -93,10 +94,10 @@ class Stage:
             return self.task_source
         if self._expert_source is None:
             try:
-                self._expert_source = self.env.make()
+                self._expert_source = answers.contained(self.env.make)
             except HgpoError:
                 raise
-            except (Exception, SystemExit) as error:
+            except Exception as error:
                 raise EnvironmentFailed(
                     f"The environment {self.env.name} could not be made: {answers.cause(error)}"
                 ) from error
@@ -141,9 +142,9 @@ class Stage:
         for _ in range(self.env.attempts):
             try:
                 if self._task_source is None:
-                    self._task_source = self.env.start()
-                return question(self._task_source)
-            except (Exception, SystemExit) as error:
+                    self._task_source = answers.contained(self.env.start)
+                return answers.contained(functools.partial(question, self._task_source))
+            except Exception as error:
                 # An error of this package is the user's (a wrong setting, no data): asking again cannot help.
                 if isinstance(error, HgpoError) and not isinstance(error, EnvironmentFailed):
                     raise
@@ -213,5 +214,5 @@ class Stage:
     def _close_task_source(self) -> None:
         source, self._task_source = self._task_source, None
         if source is not None:
-            with contextlib.suppress(Exception, SystemExit):
-                source.close()
+            with contextlib.suppress(Exception):
+                answers.contained(source.close)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import BadFile
+
 MARK = " \n hgpo-prompt-mark \n "
 """Spaces and line ends at both sides show whether a template trims what it is given."""
 
@@ -52,7 +54,17 @@ class PromptEncoder:
         return (before, after) if self._render("") == before + after else None
 
     def _render(self, prompt: str) -> str:
-        text: str = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
-        )
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
+            )
+        except (
+            Exception
+        ) as error:  # the template is a small program of the model's; anything may be wrong with it
+            where = getattr(self.tokenizer, "name_or_path", "") or "the model"
+            said = " ".join(str(error).split())[:300].rstrip(".")
+            raise BadFile(
+                f"The chat template of {where} cannot be used: {type(error).__name__}: {said}. "
+                "Repair chat_template in its tokenizer_config.json (or chat_template.jinja), or use another model."
+            ) from error
         return text

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..envs import answers
-from ..envs.actors import Actor, actor
+from ..envs.actors import Actor, actor, explored
 from ..envs.contract import Observation
 from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ..play.policy import Reply, Request
 from ..play.prompts import PromptStyle
 from ..seeds import generator
 from .engine import CountedPolicy, Counters, Source
+
+T = TypeVar("T")
 
 SCRIPTED = ("expert", "random")
 """The names under which scripted policies are evaluated."""
@@ -68,20 +70,16 @@ class ScriptedPolicy:
 
     async def generate(self, request: Request) -> Reply:
         """The actor's command, or now and then a random one."""
-        seen = Observation(request.observation, request.admissible)
-        try:
-            if request.step == 0:
-                self.actors[request.episode] = self.make()
-                self.actors[request.episode].reset(seen)
-            actor = self.actors[request.episode]
-            action = intended = answers.action(actor.act(seen))
-        except HgpoError:
-            raise
-        except (Exception, SystemExit) as error:
-            # An expert is part of its environment: foreign code.
-            raise EnvironmentFailed(
-                f"The scripted policy failed on task {request.task!r}: {answers.cause(error)}"
-            ) from error
+        seen = Observation(request.observation, request.admissible, {"task": request.task})
+
+        def begin() -> None:
+            self.actors[request.episode] = self.make()
+            self.actors[request.episode].reset(seen)
+
+        if request.step == 0:
+            _ask(request, begin)
+        actor = self.actors[request.episode]
+        action = intended = _ask(request, lambda: answers.action(actor.act(seen)))
         if self.noise > 0 and request.admissible:
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())
@@ -90,8 +88,9 @@ class ScriptedPolicy:
                 choices = past if past and random.random() < 0.5 else request.admissible
                 action = choices[int(random.integers(len(choices)))]
                 self.noisy.add((request.episode, request.step))
-                if action != intended and hasattr(actor, "slipped"):
-                    actor.slipped(action)
+                slipped = getattr(actor, "slipped", None)
+                if action != intended and slipped is not None:
+                    _ask(request, lambda: slipped(action))
             before.update(request.admissible)
         return Reply(self.style.reply(action, request.prompt))
 
@@ -105,3 +104,41 @@ class ScriptedPolicy:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
+
+
+class ExploringPolicy:
+    """Random play that needs no expert: any admissible command, or what the texts suggest where none are listed.
+
+    The seed of a request decides its reply.
+    """
+
+    def __init__(self, style: PromptStyle) -> None:
+        self.style = style
+        self.openings: dict[str, str] = {}
+
+    async def encode(self, prompt: str) -> Sequence[int]:
+        """Scripts have no tokens."""
+        return ()
+
+    async def generate(self, request: Request) -> Reply:
+        """A random command."""
+        opening = self.openings.setdefault(request.episode, request.observation)
+        texts = list(dict.fromkeys([request.observation, opening]))
+        action = explored(texts, request.admissible, generator("explore", request.seed))
+        return Reply(self.style.reply(action, request.prompt))
+
+    def finish(self, episode: str) -> None:
+        """Forget the episode's opening."""
+        self.openings.pop(episode, None)
+
+
+def _ask(request: Request, call: Callable[[], T]) -> T:
+    """Ask an actor. An expert is part of its environment: foreign code."""
+    try:
+        return answers.contained(call)
+    except HgpoError:
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(
+            f"The scripted policy failed on task {request.task!r}: {answers.cause(error)}"
+        ) from error

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..config.schema import Config
 from ..errors import BadFile, BadSetting, UnknownName
 from ..files import plain
+from ..settings import settings_of
 from .differences import differences
-from .folder import LOCAL, RunFolder, success_key
+from .folder import LENGTH, LOCAL, RunFolder
 from .panels import PanelSummary, same_panel
 from .statistics import over_runs, t95
 
@@ -50,21 +52,21 @@ def read_curve(run: Path, split: str) -> Curve:
         )
     if split not in stored.panels:
         raise UnknownName(f"evaluated split of {run}", split, stored.panels)
-    key = success_key(split)
-    points = [(row["iteration"], row[key]) for row in folder.complete_metrics() if row.get(key) is not None]
+    points = folder.successes(split)
     if not points:
         raise BadFile(f"{run} has no evaluation on {split!r} yet.")
-    same = {
-        key: value for key, value in stored.config.items() if key not in ("seed", "track", "threads", "name")
-    }
+    # Runs are read at one iteration, so how far each was to go counts only where the learning rate falls by it.
+    falls = (stored.config.get("update") or {}).get("schedule", "constant") != "constant"
+    apart = {"seed", "track", "threads", "name", *LENGTH} - ({"iterations"} if falls else set())
+    same = {key: value for key, value in stored.config.items() if key not in apart}
     name = stored.name if stored.trainer == LOCAL else f"{stored.name}, {stored.trainer}"
     return Curve(
         str(run),
         name,
         json.dumps([name, same], sort_keys=True),
-        int(stored.config.get("seed", 0)),
-        tuple(int(point[0]) for point in points),
-        tuple(float(point[1]) for point in points),
+        settings_of(Config)["seed"].check(stored.config.get("seed", 0), f"{folder.config_file}: seed"),
+        tuple(points),
+        tuple(map(float, points.values())),
         stored.panels[split],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def write_png(result: dict[str, Any], path: Path) -> bool:
         return False
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    for group, colour in zip(result["groups"], COLOURS * 9):
+    for group, colour in zip(result["groups"], itertools.cycle(COLOURS)):
         x, mean = group["iterations"], 100 * np.array(group["mean"])
         axes.plot(x, mean, marker="o", ms=3, color=colour, label=f"{group['name']} (n={len(group['runs'])})")
         if group["half_width"] and group["half_width"][0] is not None:
@@ -90,7 +91,7 @@ def write_html(result: dict[str, Any], path: Path) -> None:
         f"<tr><td style='color:{colour}'>{html.escape(group['name'])}</td><td>{len(group['runs'])}</td>"
         f"<td>{group['start']['mean']:.1%}</td><td>{group['last']['mean']:.1%}</td>"
         f"<td>{_interval(group['last'])}</td><td>{group['area']['mean']:.1%}</td></tr>"
-        for group, colour in zip(result["groups"], COLOURS * 9)
+        for group, colour in zip(result["groups"], itertools.cycle(COLOURS))
     )
     pairs = "".join(
         f"<tr><td>{html.escape(pair['other'])} - {html.escape(pair['one'])}</td><td>{pair['seeds']}</td>"
@@ -133,7 +134,7 @@ def _svg(result: dict[str, Any]) -> str:
         height = y(tick / 100)
         parts.append(f"<line x1='50' x2='690' y1='{height}' y2='{height}' stroke='#8884'/>")
         parts.append(f"<text x='42' y='{height + 4}' font-size='12' text-anchor='end'>{tick}</text>")
-    for group, colour in zip(result["groups"], COLOURS * 9):
+    for group, colour in zip(result["groups"], itertools.cycle(COLOURS)):
         points = list(zip(group["iterations"], group["mean"], group["half_width"]))
         if points and points[0][2] is not None:
             upper = [f"{x(i):.1f},{y(m + h):.1f}" for i, m, h in points]

@@ -98,7 +98,7 @@ def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None)
 def evaluate(
     path: str,
     *,
-    split: str = "in-domain",
+    split: str = "",
     seeds: Sequence[int] = (123, 456, 789),
     tasks: int = 0,
     temperature: float | None = None,
@@ -115,7 +115,8 @@ def evaluate(
 
     Args:
         path: see `find_target`; with `engine="endpoint"` the model's name on the server.
-        split: `in-domain`, `out-of-domain`, or any other split of the environment.
+        split: `in-domain`, `out-of-domain`, or any other split of the environment; the first that training evaluates on
+            when left out.
         seeds: the whole panel is played once per seed.
         tasks: use so many tasks, evenly spaced over the split; 0 uses all.
         temperature: sampling temperature; the run's own evaluation temperature by default.
@@ -153,7 +154,9 @@ def evaluate(
         with out_of_memory_explained():
             source = Source(config, stage, target.model, url=url, seed=seeds[0])
             with contextlib.closing(open_engine(engine, source)) as opened:
-                panel = make_panel(stage, split, tasks, config.eval.max_steps)
+                panel = make_panel(
+                    stage, split or (config.eval.splits or ("in-domain",))[0], tasks, config.eval.max_steps
+                )
                 policy = opened.policy(temperature)
                 result = run_panel(stage, policy, panel, seeds, temperature, on_episode)
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .curves import draw_run
-from .folder import RunFolder, success_key
+from .folder import RunFolder
 from .panels import Panel
 from .provenance import provenance
 from .tracking import Screen
@@ -30,8 +30,7 @@ def finish(
     """
     rows = run.complete_metrics()
     for split, panel in panels.items():
-        key = success_key(split)
-        values = [row[key] for row in rows if row.get(key) is not None]
+        values = list(run.successes(split).values())
         if not values:
             continue
         gain = 100 * (values[-1] - values[0])

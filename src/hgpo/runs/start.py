@@ -12,9 +12,11 @@ import torch
 
 from ..config.load import as_dict
 from ..config.schema import Config
+from ..envs.actions import TAGS, action_form, parse
 from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
-from ..learn.clone import Demonstrations, clone, demonstrate, tokenised
+from ..learn.clone import clone, tokenised
+from ..learn.demonstrations import Demonstrations, demonstrate
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
 from ..models.folder import write_model
@@ -24,6 +26,7 @@ from ..play import Job
 from ..play.stage import Stage
 from ..policies.scripted import ScriptedPolicy
 from ..seeds import derive
+from ..steps.batch import StepBatch
 from .tracking import Screen
 
 
@@ -41,25 +44,25 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         return folder
     if config.model.path == "tiny" and config.warm.episodes == 0:
         raise BadSetting(
-            "model=tiny starts from random weights and needs expert episodes to learn its words and commands "
-            "from: set warm.episodes to 100 or more, or give model=PATH."
+            "model=tiny starts from random weights and needs episodes to learn its words and commands from: set "
+            "warm.episodes to 100 or more (warm.source=format needs no expert), or give model=PATH."
         )
     check_source(config.model.path)
     demonstrations = demonstrate(
         stage, config, lambda: expert(stage.expert_source), _count(screen, config.warm.episodes)
     )
     screen.say(
-        f"warm start: {demonstrations.episodes} expert episodes ({demonstrations.success:.0%} solved), "
+        f"warm start: {demonstrations.episodes} episodes ({demonstrations.kind}; {demonstrations.success:.0%} solved), "
         f"{len(demonstrations.steps)} steps to clone"
     )
     model, tokenizer = _begin(config, stage, demonstrations, device)
     choose_kernels(model, device)
     steps = tokenised(demonstrations.steps, tokenizer)
-    loss = 0.0
+    loss, total = 0.0, 0
     for number, total, latest in clone(model, steps, config, tokenizer.eos_token_id, device):
         loss = latest if math.isfinite(latest) else loss
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
-    screen.say(f"warm start: {config.warm.epochs} epochs, last loss {loss:.3f}")
+    screen.say(f"warm start: {total} updates, last loss {loss:.3f}")
     rounded = model.to(DTYPES[config.model.dtype])
     write_model(folder, lambda partial: save_model(rounded, tokenizer, partial), as_dict(config))
     return folder
@@ -78,11 +81,38 @@ def _begin(
     steps = demonstrations.steps
     texts = [f"{prompt} {reply}" for prompt, reply in zip(steps["prompt"], steps["response"])]
     tokenizer = make_tokenizer(
-        [*texts, *wander(stage, config)], config.model.tokenizer, config.model.vocabulary
+        [*texts, *wander(stage, config)],
+        config.model.tokenizer,
+        config.model.vocabulary,
+        [tag for tag in TAGS if any(tag in reply for reply in steps["response"])],
     )
+    check_written(steps, tokenizer, stage, config.model.tokenizer)
     positions = config.agent.max_prompt_tokens + config.agent.max_response_tokens
     model = make_tiny(config.model, len(tokenizer), tokenizer.eos_token_id, config.seed, positions)
     return model.to(device), tokenizer
+
+
+def check_written(steps: StepBatch, tokenizer: Any, stage: Stage, kind: str) -> None:
+    """Refuse a tokenizer in which most replies of the demonstrations come out as other actions than they went in."""
+    form = action_form(stage.expert_source)
+    lost: dict[str, str] = {}
+    pairs = dict(zip(steps["response"].tolist(), steps["prompt"].tolist()))
+    for reply, prompt in pairs.items():
+        tags, reasoning = stage.style.asks(prompt)
+        ids = tokenizer(reply, add_special_tokens=False)["input_ids"]
+        written = tokenizer.decode(ids, skip_special_tokens=True)
+        meant, sent = (
+            parse(text, tags=tags, reasoning=reasoning, form=form).action for text in (reply, written)
+        )
+        if meant != sent:
+            lost[meant] = sent
+    if 2 * len(lost) > len(pairs):
+        meant, sent = next(iter(lost.items()))
+        raise BadSetting(
+            f"The tokenizer of the tiny model (model.tokenizer={kind}) cannot write {len(lost)} of {len(pairs)} "
+            f"commands: {meant!r} becomes {sent!r}. Set model.tokenizer=exact, which keeps every text as it is, or "
+            "let the environment take such commands (its action_form)."
+        )
 
 
 def wander(stage: Stage, config: Config, episodes: int = 64) -> list[str]:
@@ -106,6 +136,6 @@ def _count(screen: Screen, total: int) -> Callable[[Any], None]:
 
     def one(_: Any) -> None:
         done[0] += 1
-        screen.now(f"warm start: expert episode {done[0]}/{total}")
+        screen.now(f"warm start: episode {done[0]}/{total}")
 
     return one

@@ -41,6 +41,7 @@ from .measures import Phases, iteration_measures
 from .panels import Panel
 from .play import make_panels
 from .player import Player
+from .replies import unfit_replies
 from .reporting import finish
 from .rollout import Rollout, roll_out
 from .start import makes_start, prepare
@@ -112,14 +113,16 @@ def _train(
 
 def _full(folder: RunFolder, error: Exception) -> DiskFull:
     """No space left in the middle of a run: what there is of it, and how it goes on."""
-    saved = folder.checkpoints()
-    made = (
-        f"the checkpoint of iteration {saved[-1].iteration} is kept"
-        if saved
-        else "no checkpoint was made yet"
-    )
     place = getattr(error, "path", None) or getattr(error, "filename", None) or folder.path
-    return DiskFull(place, f"In {folder.path} {made}; go on with: hgpo train --resume {folder.path}")
+    saved = folder.checkpoints()
+    if not saved and not folder.start.is_dir():
+        return DiskFull(place)
+    made = (
+        f"the checkpoint of iteration {saved[-1].iteration}"
+        if saved
+        else "the policy that the run starts from"
+    )
+    return DiskFull(place, f"In {folder.path} {made} is kept; go on with: hgpo train --resume {folder.path}")
 
 
 class _Run:
@@ -142,6 +145,7 @@ class _Run:
         self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
         self.warned = False
+        self.read_replies = False
         self.alarms = Alarms()
         self.began = time.monotonic()
 
@@ -277,6 +281,11 @@ class _Run:
         phases = Phases()
         rollout, sampled = self._play(state.cursor, number)
         phases.end("rollout")
+        if not self.read_replies:
+            self.read_replies = True
+            said = unfit_replies(rollout.batch, self.stage.style, config)
+            if said:
+                self.screen.say(f"iteration {number}: {said}")
         computed = compute(rollout.batch, config.estimator.name, self.estimator)
         result = arrange(rollout.batch, computed)
         batch = rollout.batch.with_columns(

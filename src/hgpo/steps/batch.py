@@ -326,10 +326,14 @@ def _checked(columns: dict[str, Column]) -> StepBatch:
         raise BadSteps("The batch is empty: the columns have no entries. Give at least one step.")
     padding = batch.flag("padding")
     for name in TEXT:
-        missing = [code for code, value in enumerate(batch.encoded(name).values) if value is None]
+        kept = enumerate(batch.encoded(name).values)
+        # NaN is no value either: it does not even equal itself.
+        missing = [
+            code for code, value in kept if value is None or (isinstance(value, float) and value != value)
+        ]
         if missing and (lacking := np.isin(batch.encoded(name).codes, missing) & ~padding).any():
             raise BadSteps(
-                f"Row {np.flatnonzero(lacking)[0]} has no {name} (null); expected a "
+                f"Row {np.flatnonzero(lacking)[0]} has no {name} (null or NaN); expected a "
                 f"value in every row that is not padding, because steps "
                 f"are compared by it."
             )

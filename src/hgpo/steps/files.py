@@ -3,62 +3,43 @@
 The format follows the file's name: `.jsonl` or `.ndjson` (also with `.gz`), `.parquet`. Reading keeps repeated text
 once, so ten million steps need neither ten million dicts nor ten million strings.
 
-Files that we write say in which version of the schema (what the columns mean) they are: Parquet in its metadata, JSON
-lines in the first step, under one more key. So every line stays a whole step for tools that read line by line, and
-files may be concatenated or cut. Files without a version, such as other people's, are read as they are.
-
-Parquet that we write also holds a digest of all its bytes, so that a file with one bit changed is refused.
+Files that we write say in which version of the schema they are. Files without a version, such as other people's, are
+read as they are.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import hashlib
-import io
-import itertools
-import json
 import os
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
-
-from ..errors import BadFile, BadSteps, MissingExtra
+from ..errors import BadFile, BadSteps
 from ..files import atomic_path, writes_into
 from ..progress import Progress
-from ..version import __version__
-from .batch import CHUNK, ColumnBuilder, StepBatch
-from .columns import Categorical, Encoder, Ragged, concatenate, object_array
+from . import json_lines, parquet
+from .batch import StepBatch
 from .names import Renaming
-from .values import TEXT
 
-SCHEMA_VERSION = 1
-VERSION_KEY = "hgpo_schema_version"
-DIGEST_KEY = "hgpo_digest"
-"""SHA-256 of the whole Parquet file, taken with zeros in the place of the digest itself."""
-NO_DIGEST = b"0" * 64
-ROWS_PER_GROUP = 4 * CHUNK
+ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "jsonl.gz": (".jsonl.gz", ".ndjson.gz"),
+}
+"""How the names of files of each form end."""
 
 
 def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
     """Read a file of steps; `columns` maps names in the file to ours."""
-    source = Path(path)
-    form = _format(source)
+    source, form = _source(path)
     renaming = Renaming(columns)
-    if not source.is_file():
-        raise BadFile(f"There is no file {source}. Check the path.")
-    if source.stat().st_size == 0:
+    size = source.stat().st_size
+    if size == 0:
         raise BadFile(f"{source} is empty; expected one step per line (JSON) or row (Parquet).")
-    with Progress(f"reading {source.name}", total=source.stat().st_size) as progress:
+    reader = parquet.read if form == "parquet" else json_lines.read
+    with Progress(f"reading {source.name}", total=size) as progress:
         try:
-            batch = (
-                _read_parquet(source, renaming, progress)
-                if form == "parquet"
-                else _read_jsonl(source, renaming, progress)
-            )
+            batch = reader(source, renaming, progress)
             renaming.check_found(source)
             return batch
         except BadSteps as error:
@@ -68,29 +49,13 @@ def read(path: str | os.PathLike[str], columns: Mapping[str, str]) -> StepBatch:
 
 def rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """The rows of a file as they are, under their own names; for importers of other formats."""
-    source = Path(path)
-    form = _format(source)
-    if not source.is_file():
-        raise BadFile(f"There is no file {source}. Check the path.")
-    if form == "parquet":
-        arrow = _pyarrow()
-        with _parquet_errors(arrow, source):
-            file = _open_parquet(arrow, source)
-            for piece in file.iter_batches(batch_size=CHUNK):
-                yield from piece.to_pylist()
-        return
-    with open(source, "rb") as raw:
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if form == "jsonl.gz" else raw  # type: ignore[assignment]
-        for number, line in enumerate(_lines(stream, source), start=1):
-            if line.strip():
-                yield _parse(line, number, source)
+    source, form = _source(path)
+    yield from parquet.rows(source) if form == "parquet" else json_lines.rows(source)
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
     """Names of the columns of a Parquet file."""
-    source, arrow = Path(path), _pyarrow()
-    with _parquet_errors(arrow, source):
-        return list(map(str, _open_parquet(arrow, source).schema_arrow.names))
+    return parquet.column_names(Path(path))
 
 
 def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
@@ -99,9 +64,9 @@ def write(batch: StepBatch, path: str | os.PathLike[str]) -> None:
     form = check_form(target)
     with Progress(f"writing {target.name}", total=len(batch)) as progress, atomic_path(target) as temporary:
         if form == "parquet":
-            _write_parquet(batch, temporary, progress)
+            parquet.write(batch, temporary, progress)
         else:
-            _write_jsonl(batch, temporary, progress, compress=form == "jsonl.gz")
+            json_lines.write(batch, temporary, progress, compress=form == "jsonl.gz")
 
 
 def check_form(path: str | os.PathLike[str]) -> str:
@@ -112,330 +77,25 @@ def check_form(path: str | os.PathLike[str]) -> str:
         MissingExtra: Parquet without pyarrow.
     """
     target = Path(path)
-    form = _format(target, otherwise="jsonl" if writes_into(target) else "")
+    form = _form(target, otherwise="jsonl" if writes_into(target) else "")
     if form == "parquet":
-        _pyarrow()
+        parquet.pyarrow()
     return form
 
 
-def _format(path: Path, otherwise: str = "") -> str:
-    name = path.name.lower()
-    for form, endings in {
-        "parquet": (".parquet", ".pq"),
-        "jsonl": (".jsonl", ".ndjson"),
-        "jsonl.gz": (".jsonl.gz", ".ndjson.gz"),
-    }.items():
-        if name.endswith(endings):
+def _source(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """A file that is there, and its form."""
+    source = Path(path)
+    form = _form(source)
+    if not source.is_file():
+        raise BadFile(f"There is no file {source}. Check the path.")
+    return source, form
+
+
+def _form(path: Path, otherwise: str = "") -> str:
+    for form, endings in ENDINGS.items():
+        if path.name.lower().endswith(endings):
             return form
     if otherwise:
         return otherwise
     raise BadFile(f"{path} has an unknown ending; expected .jsonl, .jsonl.gz or .parquet. Rename the file.")
-
-
-def check_version(version: Any, source: Path) -> None:
-    """Refuse a file in a version of the schema that this package does not know.
-
-    Raises:
-        BadFile: the file is newer than this package, or its version is no version.
-    """
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise BadFile(
-            f"{source} says {VERSION_KEY} = {version!r}; expected a whole number from 1. Write the file again, or "
-            "remove the key if its columns are those of docs/steps.md."
-        )
-    if version > SCHEMA_VERSION:
-        raise BadFile(
-            f"{source} holds steps in version {version} of the schema; this hgpo ({__version__}) reads versions up to "
-            f"{SCHEMA_VERSION}. Update it (pip install -U hgpo), or write the file again with this version."
-        )
-
-
-# JSON lines
-
-
-def _read_jsonl(source: Path, renaming: Renaming, progress: Progress) -> StepBatch:
-    builder = ColumnBuilder()
-    number = 0
-    with open(source, "rb") as raw:
-        stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if source.name.lower().endswith(".gz") else raw  # type: ignore[assignment]
-        lines = _lines(stream, source)
-        position = 0
-        while chunk := list(itertools.islice(lines, CHUNK)):
-            rows = []
-            for line in chunk:
-                number += 1
-                if line.strip():
-                    rows.append(renaming.row(_parse(line, number, source)))
-            if rows:
-                builder.add_rows(rows)
-            progress.add(raw.tell() - position)
-            position = raw.tell()
-    return builder.finish()
-
-
-def _lines(stream: IO[bytes], source: Path) -> Iterator[bytes]:
-    try:
-        yield from stream
-    except (EOFError, OSError, zlib.error) as error:
-        raise BadFile(f"{source} is damaged or cut short: {error}. Copy or write the file again.") from None
-
-
-def _parse(line: bytes, number: int, source: Path) -> dict[str, Any]:
-    try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = "the line ends in the middle (a truncated file?)" if not line.endswith(b"\n") else str(error)
-        raise BadFile(
-            f"{source}, line {number}: not a JSON object: {reason}. Expected one complete step per line; "
-            f"write the file again or remove the line."
-        ) from None
-    if not isinstance(row, dict):
-        raise BadFile(
-            f"{source}, line {number}: a JSON {type(row).__name__}; expected an object with the keys of a step."
-        )
-    if VERSION_KEY in row:
-        check_version(row.pop(VERSION_KEY), source)
-    return row
-
-
-def _write_jsonl(batch: StepBatch, target: Path, progress: Progress, compress: bool) -> None:
-    with open(target, "wb") as raw:
-        # A fixed time keeps compressed files of equal content equal.
-        stream: IO[bytes] = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if compress else raw  # type: ignore[assignment]
-        with io.TextIOWrapper(stream, encoding="utf-8", newline="\n") as text:
-            for number, row in enumerate(batch.rows()):
-                step = row if number else {VERSION_KEY: SCHEMA_VERSION, **row}
-                line = json.dumps(step, ensure_ascii=False, default=_plain)
-                if not line.isascii() and any("\ud800" <= letter <= "\udfff" for letter in line):
-                    line = json.dumps(step, default=_plain)  # half a pair is no UTF-8, but JSON can escape it
-                text.write(line + "\n")
-                progress.add()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise BadSteps(
-        f"A column holds a {type(value).__name__}, which JSON cannot carry; write Parquet or remove the column."
-    )
-
-
-# Parquet
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "data", "Reading and writing Parquet") from None
-    return pyarrow
-
-
-@contextlib.contextmanager
-def _parquet_errors(arrow: Any, source: Path) -> Iterator[None]:
-    try:
-        yield
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadFile(
-            f"{source} is damaged, cut short or not Parquet: {reason} Write the file again."
-        ) from None
-
-
-def _open_parquet(arrow: Any, source: Path, texts: bool = False) -> Any:
-    """A Parquet file, its digest and version checked; with `texts` columns of text are read encoded."""
-    _check_digest(source)
-    schema = arrow.parquet.read_schema(source)
-    _check_metadata(schema, source)
-    encoded = [field.name for field in schema if texts and arrow.types.is_string(field.type)]
-    return arrow.parquet.ParquetFile(source, read_dictionary=encoded, page_checksum_verification=True)
-
-
-def _read_parquet(source: Path, renaming: Renaming, progress: Progress) -> StepBatch:
-    arrow = _pyarrow()
-    with _parquet_errors(arrow, source):
-        file = _open_parquet(arrow, source, texts=True)
-        names = renaming.row({name: name for name in file.schema_arrow.names})
-        if len(names) < len(file.schema_arrow.names):
-            raise BadFile(f"{source} has two columns of one name; expected every name once.")
-        gathered = _ArrowColumns()
-        for piece in file.iter_batches(batch_size=CHUNK):
-            gathered.add({ours: piece.column(theirs) for ours, theirs in names.items()})
-            progress.add(source.stat().st_size * piece.num_rows / max(file.metadata.num_rows, 1))
-    return gathered.finish()
-
-
-def _check_metadata(schema: Any, source: Path) -> None:
-    stored = (schema.metadata or {}).get(VERSION_KEY.encode())
-    if stored is not None:
-        check_version(int(stored) if stored.isdigit() else stored.decode(errors="replace"), source)
-
-
-def _check_digest(source: Path) -> None:
-    """Refuse a file that has a digest which is not that of its bytes."""
-    stored, place = _find_digest(source)
-    if stored and _digest(source, place) != stored:
-        raise BadFile(
-            f"{source} is damaged: its bytes do not have the digest that was stored when it was written. Copy or write "
-            f"the file again."
-        )
-
-
-def _find_digest(source: Path) -> tuple[bytes, int]:
-    """The stored digest and where it stands; empty for a file without one, such as other people's."""
-    with open(source, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        # A Parquet file ends with what describes it, the length of that in 4 bytes, and a mark of 4.
-        file.seek(max(size - 8, 0))
-        start = max(size - 8 - int.from_bytes(file.read(8)[:4], "little"), 0)
-        file.seek(start)
-        footer = file.read()
-    key = footer.rfind(DIGEST_KEY.encode())
-    # Between the key and its value stand the type of the value and its length (64), a byte each.
-    place = key + len(DIGEST_KEY) + 2
-    if key < 0:
-        return b"", 0
-    return footer[place : place + len(NO_DIGEST)], start + place
-
-
-def _digest(source: Path, place: int) -> bytes:
-    """Digest of a file that is `NO_DIGEST` at `place`, whatever stands there."""
-    found = hashlib.sha256()
-    with open(source, "rb") as file:
-        left = place
-        while left and (block := file.read(min(left, 1 << 20))):
-            found.update(block)
-            left -= len(block)
-        found.update(NO_DIGEST)
-        file.seek(place + len(NO_DIGEST))
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest().encode()
-
-
-class _ArrowColumns:
-    """Joins pieces of a Parquet file; text stays encoded from end to end."""
-
-    def __init__(self) -> None:
-        self.encoders: dict[str, Encoder] = {}
-        self.parts: dict[str, list[Any]] = {}
-
-    def add(self, piece: Mapping[str, Any]) -> None:
-        arrow = _pyarrow()
-        for name, values in piece.items():
-            if arrow.types.is_dictionary(values.type) and values.null_count == 0:
-                encoder = self.encoders.setdefault(name, Encoder())
-                known = encoder.encode(values.dictionary.to_pylist(), len(values.dictionary))
-                part = known[values.indices.to_numpy().astype(np.int64)]
-            elif name in self.encoders:
-                part = self.encoders[name].encode(values.to_pylist(), len(values))
-            elif _is_number(arrow, values.type) and values.null_count == 0:
-                part = values.to_numpy(zero_copy_only=False)
-            else:
-                part = object_array(values.to_pylist())
-            self.parts.setdefault(name, []).append(part)
-
-    def finish(self) -> StepBatch:
-        columns: dict[str, Any] = {}
-        for name, parts in self.parts.items():
-            encoder = self.encoders.get(name)
-            if encoder is None:
-                columns[name] = concatenate(parts)
-            elif all(part.dtype == np.int64 for part in parts):
-                columns[name] = Categorical(np.concatenate(parts), object_array(list(encoder)))
-            else:  # a null appeared before the first text: decode what was encoded
-                values = object_array(list(encoder))
-                columns[name] = np.concatenate([p if p.dtype == object else values[p] for p in parts])
-        return StepBatch.from_arrays(**columns)
-
-
-def _is_number(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _write_parquet(batch: StepBatch, target: Path, progress: Progress) -> None:
-    arrow = _pyarrow()
-    fields = [arrow.field(name, _arrow_type(arrow, name, batch)) for name in batch.column_names]
-    schema = arrow.schema(fields, metadata={VERSION_KEY: str(SCHEMA_VERSION)})
-    with (
-        _storing(arrow, "The steps"),
-        arrow.parquet.ParquetWriter(target, schema, compression="zstd", write_page_checksum=True) as writer,
-    ):
-        for start in range(0, len(batch), ROWS_PER_GROUP):
-            rows = np.arange(start, min(start + ROWS_PER_GROUP, len(batch)))
-            part = batch.take(rows)
-            arrays = [_to_arrow(arrow, field, part) for field in schema]
-            writer.write_table(arrow.table(arrays, schema=schema))
-            progress.add(len(rows))
-        writer.add_key_value_metadata({DIGEST_KEY: NO_DIGEST.decode()})
-    stored, place = _find_digest(target)
-    assert stored == NO_DIGEST
-    digest = _digest(target, place)
-    with open(target, "r+b") as file:
-        file.seek(place)
-        file.write(digest)
-
-
-@contextlib.contextmanager
-def _storing(arrow: Any, what: str) -> Iterator[None]:
-    try:
-        yield
-    except (arrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise BadSteps(
-            f"{what} cannot be stored as Parquet: {str(error).splitlines()[0].rstrip('.')}. Give every column values "
-            f"of one type, or write .jsonl."
-        ) from None
-
-
-def _arrow_type(arrow: Any, name: str, batch: StepBatch) -> Any:
-    """The type of a whole column, so that all its pieces have the same."""
-    column = batch.column(name)
-    with _storing(arrow, f"The column {name!r}"):
-        if isinstance(column, Ragged):
-            return arrow.list_(arrow.from_numpy_dtype(column.values.dtype))
-        values = column.values if isinstance(column, Categorical) else column
-        if values.dtype != object:
-            return arrow.from_numpy_dtype(values.dtype)
-        plain = values.tolist()
-        if name in TEXT and len({type(value) for value in plain}) > 1:
-            raise TypeError("it mixes types")
-        return arrow.infer_type(plain)
-
-
-def _to_arrow(arrow: Any, field: Any, batch: StepBatch) -> Any:
-    column = batch.column(field.name)
-    with _storing(arrow, f"The column {field.name!r}"):
-        if isinstance(column, Categorical):
-            if arrow.types.is_string(field.type):
-                codes = arrow.array(column.codes.astype(np.int32))
-                texts = arrow.array(column.values.tolist(), arrow.string())
-                return arrow.DictionaryArray.from_arrays(codes, texts).cast(arrow.string())
-            return arrow.array(column.decode().tolist(), field.type)
-        if isinstance(column, Ragged):
-            return arrow.ListArray.from_arrays(
-                arrow.array(column.offsets.astype(np.int32)), arrow.array(column.values)
-            )
-        if column.dtype != object:
-            return arrow.array(column)
-        plain = column.tolist()
-        stored = arrow.array(plain, field.type)
-        if "struct<" in str(field.type):
-            _check_unchanged(plain, stored.to_pylist())
-        return stored
-
-
-def _check_unchanged(values: Sequence[Any], stored: Sequence[Any]) -> None:
-    """Parquet gives every dict of a column the same keys, with nulls for those that it did not have."""
-    for value, back in zip(values, stored):
-        if value != back and _plain_text(value) != _plain_text(back):
-            raise ValueError(f"{value!r} would come back as {back!r}")
-
-
-def _plain_text(value: Any) -> str:
-    return json.dumps(
-        value, default=lambda v: v.tolist() if isinstance(v, (np.generic, np.ndarray)) else repr(v)
-    )

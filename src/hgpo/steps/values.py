@@ -117,11 +117,11 @@ def _rewards(values: Any, first_row: int) -> FloatArray:
         rewards = np.asarray(values, dtype=np.float64)
         if rewards.ndim != 1:
             raise ValueError
-    except (TypeError, ValueError):
-        row = _first(values, lambda v: isinstance(v, (int, float, np.number)))
+    except (TypeError, ValueError, OverflowError):
+        row = _first(values, _is_float)
         raise BadSteps(
-            f"Row {first_row + row} has the reward {values[row]!r} of type {type(values[row]).__name__}; "
-            f"expected a number."
+            f"Row {first_row + row} has the reward {_short(values[row])} of type {type(values[row]).__name__}; "
+            f"expected a number that float64 can hold."
         ) from None
     finite = np.isfinite(rewards)
     if not finite.all():
@@ -134,20 +134,20 @@ def _rewards(values: Any, first_row: int) -> FloatArray:
 
 
 def _step_indices(values: Any, first_row: int) -> IntArray:
-    array = np.asarray(values)
+    array = _array(values)
     if array.ndim == 1 and array.dtype.kind in "iu":
         return array.astype(np.int64, copy=False)
     if array.ndim == 1 and array.dtype.kind == "f" and (array == np.floor(array)).all():
         return array.astype(np.int64)
-    row = _first(values, lambda v: isinstance(v, (int, np.integer)) and not isinstance(v, bool))
+    row = _first(values, _is_index)
     raise BadSteps(
-        f"Row {first_row + row} has the step {values[row]!r} of type {type(values[row]).__name__}; expected the "
+        f"Row {first_row + row} has the step {_short(values[row])} of type {type(values[row]).__name__}; expected the "
         f"index of the step in its trajectory, a whole number from 0."
     )
 
 
 def _flags(name: str, values: Any, first_row: int) -> BoolArray:
-    array = np.asarray(values)
+    array = _array(values)
     if array.ndim == 1 and array.dtype.kind == "b":
         return array
     if array.ndim == 1 and array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all():
@@ -157,9 +157,33 @@ def _flags(name: str, values: Any, first_row: int) -> BoolArray:
         return np.array([default if v is None else bool(v) for v in values], dtype=bool)
     row = _first(values, lambda v: v is None or v in (0, 1))
     raise BadSteps(
-        f"Row {first_row + row} has {name}={values[row]!r} of type {type(values[row]).__name__}; "
+        f"Row {first_row + row} has {name}={_short(values[row])} of type {type(values[row]).__name__}; "
         f"expected true or false."
     )
+
+
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    """As numpy reads the values; lists among numbers, which it does not read, stay objects."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return object_array(values)
+
+
+def _is_float(value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float, np.number)) and float(value) is not None
+    except OverflowError:
+        return False
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and abs(int(value)) < 2**63
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _first(values: Sequence[Any], good: Any) -> int:

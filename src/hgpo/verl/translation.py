@@ -184,7 +184,9 @@ FATES: dict[str, Fate] = {
         }
     ),
     "warm.episodes": _START,
+    "warm.source": _START,
     "warm.epochs": _START,
+    "warm.updates": _START,
     "warm.lr": _START,
     "warm.batch_rows": _START,
     "warm.prompt_weight": _START,

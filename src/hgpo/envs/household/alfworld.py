@@ -46,7 +46,7 @@ def alfworld(
     step_timeout: float = 60.0,
     python: str | None = None,
 ) -> TextEnv:
-    """The environment called `alfworld`.
+    """ALFWorld's official games in the native engine, or in the official one.
 
     Args:
         data: the compact file, or an `$ALFWORLD_DATA` folder; `$ALFWORLD_DATA` itself when left out.

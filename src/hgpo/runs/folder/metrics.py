@@ -30,8 +30,10 @@ def read(path: Path, notes: list[str] | None = None) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-            rows[int(row["iteration"])] = row
-        except (ValueError, KeyError, TypeError) as error:
+            if type(row["iteration"]) is not int:
+                raise TypeError(f"iteration is {row['iteration']!r}, no whole number")
+            rows[row["iteration"]] = row
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"{path}, line {number} is not the metrics of an iteration ({error})"
             if notes is not None:
                 notes.append(f"the rest of {path.name} was left out: {problem}.")

@@ -57,7 +57,12 @@ class RunFolder:
         return self.config_file.is_file()
 
     def require_new(self) -> None:
-        """Refuse a folder that holds a run already, or something else under a name that a run writes."""
+        """Refuse a folder that holds a run already, or something else under a name that a run writes.
+
+        A start that was killed before it had done anything is no run: it is taken away.
+        """
+        if self._stillborn():
+            self.config_file.unlink()
         if self.exists():
             raise BadSetting(
                 f"{self.path} already holds a run. Continue it with --resume, or choose another folder with --run."
@@ -69,6 +74,14 @@ class RunFolder:
                 f"{self.path} holds {', '.join(taken)}, but no run (no {self.config_file.name}): a run here would "
                 "overwrite what it did not make. Choose another folder with --run, or move these away."
             )
+
+    def _stillborn(self) -> bool:
+        """Whether there is nothing here but the `config.json` of a run."""
+        if self._own_places() != [self.config_file]:
+            return False
+        with contextlib.suppress(BadFile):
+            return bool(self.description().config)
+        return False
 
     def require_own(self) -> None:
         """Refuse to continue a run beside a model that it did not write and would overwrite."""
@@ -106,10 +119,11 @@ class RunFolder:
             before = self._own_places()
             try:
                 yield
-            except (OSError, DiskFull):
-                raise  # a full disk, say: what there is may be continued
-            except Exception:
-                if self.config_file not in before and not self.begun():
+            except BaseException as error:
+                # A start that took minutes to make is worth keeping where nothing is wrong with it: the disk is full,
+                # or somebody pressed Ctrl-C.
+                kept = self.start.is_dir() and isinstance(error, (OSError, DiskFull, KeyboardInterrupt))
+                if self.config_file not in before and not kept and not self.begun():
                     for place in self._own_places():
                         if place not in before:
                             _remove(place)
@@ -237,6 +251,22 @@ class RunFolder:
                 "those that its checkpoint saw. A line was changed, repeated or moved. Restore the file from a copy."
             )
         return rows
+
+    def successes(self, split: str) -> dict[int, float]:
+        """The share of solved tasks of a split's panel, by the iteration after which it was measured.
+
+        Raises:
+            BadFile: see `complete_metrics`; or a value that is no share.
+        """
+        key = success_key(split)
+        found = {row["iteration"]: row[key] for row in self.complete_metrics() if row.get(key) is not None}
+        for iteration, value in found.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise BadFile(
+                    f"{self.metrics_file} says {key} = {value!r} after iteration {iteration}; expected a share from 0 "
+                    "to 1: the line was changed. Restore the file from a copy."
+                )
+        return found
 
     # Checkpoints
 
@@ -424,11 +454,9 @@ class RunFolder:
 
     def best_iteration(self) -> int:
         """The iteration with the best success on the first evaluated split, the earliest of equals; -1 without."""
-        key = next((success_key(split) for split in self.description().panels), "")
-        evaluated = [
-            (-row[key], row["iteration"]) for row in self.complete_metrics() if row.get(key) is not None
-        ]
-        return min(evaluated)[1] if evaluated else -1
+        first = next(iter(self.description().panels), None)
+        evaluated = {} if first is None else self.successes(first)
+        return min(evaluated, key=lambda iteration: (-evaluated[iteration], iteration), default=-1)
 
     # Rollouts
 
