@@ -159,8 +159,8 @@ def family(mark: str) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
-def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_leaves_no_process_behind(tmp_path: Path, number: int) -> None:
     """verl's own child in a session of its own, deaf to signals, as a worker of Ray may be."""
     script = tmp_path / "stubborn.py"
     script.write_text(STUBBORN, encoding="utf-8")
@@ -180,7 +180,7 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
             break
         time.sleep(0.05)
     assert len(family(mark)) >= 3
-    started.send_signal(signal.SIGINT)
+    started.send_signal(number)
     assert started.wait(60) != 0
     assert family(mark) == []
 

@@ -95,7 +95,7 @@ def _members(family: str) -> set[int]:
 
 @contextlib.contextmanager
 def _termination() -> Iterator[None]:
-    """A polite kill counts as an interrupt, and verl is given the time to end, so that it is not left behind."""
+    """A polite kill or a closed terminal counts as an interrupt: verl is given the time to end, and not left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -105,7 +105,11 @@ def _termination() -> Iterator[None]:
             os.write(2, b"\nhgpo verl: stopping; verl has half a minute to end\n")
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # A closed terminal ends the run too, unless it was started with nohup.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
