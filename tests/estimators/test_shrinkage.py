@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hgpo import StepBatch, estimate
 from hgpo.estimators.shrinkage import Partition, level_weights, means_of_others, nested_means, partitions
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
@@ -126,3 +128,30 @@ def test_steps_too_early_for_a_level_stay_together() -> None:
     labels = parts[1].labels
     assert labels[0] == labels[1]
     assert len(set(labels.tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("rloo", {}),
+        ("hgpo", {"baseline": "leave_one_out"}),
+        ("hgpo", {"baseline": "leave_one_out", "weight_type": "shrinkage"}),
+        ("hgpo_lambda", {"baseline": "leave_one_out"}),
+        ("hgpo_lambda", {"baseline": "leave_one_out", "pool_actions": False, "mode": "mean_norm"}),
+    ],
+)
+def test_leaving_one_out_of_one_leaves_nothing_to_say(name: str, chosen: dict[str, Any]) -> None:
+    """A task with one rollout gets zero, however often it came by the same place; the other task keeps its own."""
+
+    def walk(task: str, rollout: int, reward: float) -> list[dict[str, Any]]:
+        places = ["hall", "kitchen", "hall", "attic"]
+        return [
+            {"task": task, "trajectory": rollout, "step": step, "observation": place, "action": f"go {rollout}",
+             "reward": reward if step == 3 else 1.0}
+            for step, place in enumerate(places)
+        ]  # fmt: skip
+
+    alone, pair = walk("one", 0, 10.0), walk("two", 0, 10.0) + walk("two", 1, 0.0)
+    found = estimate(StepBatch.from_rows(alone + pair), name, **chosen).advantages
+    assert not found[:4].any()
+    assert found[4:].all()

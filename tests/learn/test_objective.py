@@ -229,3 +229,18 @@ def test_micro_batches_respect_the_budget() -> None:
     assert sorted(np.concatenate(parts)) == list(range(50))
     assert [len(part) for part in micro_batches(lengths, np.arange(5), 1)] == [1] * 5
     assert micro_batches(lengths, np.arange(0), 60) == []
+
+
+def test_a_token_far_from_the_reference_adds_a_bounded_kl_and_no_gradient() -> None:
+    """e^d - d - 1 within [-10, 10], as the published runs' trainer has it; beyond it the gradient is zero, not e^10."""
+    gaps = torch.tensor([-30.0, -11.5, -10.0, -1.0, 0.0, 1.0, 2.5, 2.8, 10.0, 30.0])
+    logprobs = (-gaps).requires_grad_()
+    values = k3(logprobs, torch.zeros_like(gaps))
+    values.sum().backward()
+    expected = [min(math.exp(d) - d - 1.0, 10.0) for d in gaps.clamp(-20.0, 20.0).tolist()]
+    assert values.tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    inside = [math.exp(d) - d - 1.0 <= 10.0 for d in gaps.tolist()]
+    assert inside == [False, False, True, True, True, True, True, False, False, False]
+    slopes = [1.0 - math.exp(d) if near else 0.0 for d, near in zip(gaps.tolist(), inside)]
+    assert logprobs.grad is not None
+    assert logprobs.grad.tolist() == pytest.approx(slopes, rel=1e-5, abs=1e-6)

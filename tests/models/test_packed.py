@@ -11,7 +11,8 @@ import torch
 from hgpo import StepBatch
 from hgpo.learn.batching import inputs, packed_tensors, tensors
 from hgpo.learn.objective import spread, token_logprobs
-from hgpo.models.packed import PackedModel, folded, supported
+from hgpo.models.lora import merged
+from hgpo.models.packed import PackedModel, folded, played_weights, supported
 
 from ..learn.tokens import Row, batch_of
 from ..policies.hf.test_decoder import tiny
@@ -127,3 +128,16 @@ def test_which_models_are_supported() -> None:
     assert supported(tiny("Llama"))
     assert supported(adapted(tiny("Qwen2")))
     assert not supported(tiny("Qwen2", use_sliding_window=True))
+
+
+def test_a_merged_model_has_the_weights_that_were_sampled_from() -> None:
+    model = adapted(tiny("Qwen2"))
+    for name, parameter in model.named_parameters():
+        if "lora" not in name:
+            parameter.data = parameter.data.bfloat16()
+    layer = model.get_base_model().model.layers[1].mlp.down_proj
+    plain = merged(model)
+    assert torch.equal(plain.model.layers[1].mlp.down_proj.weight, folded(layer, torch.bfloat16))
+    played = dict(played_weights(model))
+    assert {name for name, _ in plain.named_parameters()} == set(played)
+    assert all(torch.equal(value, played[name]) for name, value in plain.named_parameters())

@@ -5,6 +5,10 @@ DeepSeekMath, arXiv 2402.03300. With S_i the sum of rewards of trajectory i:
     A_i = (S_i - mean_j S_j) / (std_j S_j + epsilon)
 
 Every step of a trajectory gets A_i. Dr. GRPO (arXiv 2503.20783) is the same without the division.
+
+Mean and deviation are published in two ways: over the trajectories of the task (the formula, and the default here),
+and in the recipes for agents over its step rows (`normalise_over="steps"`), where a trajectory counts as often as it is
+long and each row carries its own penalty only.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ class GrpoSettings(Settings):
     )
     normalise_over: base.NormaliseOver = setting(
         "trajectories",
-        "Statistics over trajectories, or over step rows, where a trajectory counts as often as it is long.",
+        "Statistics over trajectories (the paper), or over step rows, where a trajectory counts as often as it is "
+        "long (the agent recipes).",
     )
     std: base.Std = setting("sample", "Deviation over n - 1 (sample) or n (population).")
     epsilon: float = setting(1e-6, "Added to the deviation.", low=0.0)

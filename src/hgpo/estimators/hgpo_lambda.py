@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..settings import Settings, setting
 from ..steps.columns import FloatArray
@@ -39,18 +39,17 @@ from . import base
 from .base import Estimator, Record
 from .contexts import Key
 from .cuts import Cuts, find_cuts
-from .groups import dense
 from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
 from .shrinkage import (
-    Nested,
     Partition,
     level_weights,
     means_of_others,
     nested_means,
     nested_values,
     partitions,
+    prepared,
 )
 from .terms import Following, Part, Result, Score, Sum, Term, plain_sum
 
@@ -129,24 +128,25 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
     cuts = find_cuts(record, parts, s.key, s.similarity, s.time_limit)
-    values, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
-    value = values.result
-    following = next_values(value, trajectories, cuts, values.values)
+    by_level, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
+    value = by_level[-1]
+    following = next_values(value, trajectories, cuts, by_level)
     errors = td_errors(rewards, value, following, s.gamma)
     advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
     score = advantages + value
-    seen = nested_levels(levels, targets, values)
+    counts = [(weight > 0.0)[part.labels] for part, weight in zip(parts, weights)]
+    seen = nested_levels(levels, targets, by_level, counts)
     if s.baseline == "leave_one_out":
         roots = task_roots(record)
         others = means_of_others(parts, weights, score, roots)
         advantages = score - others.result
-        terms = level_terms(parts, seen, score, others, roots)
+        terms = level_terms(parts, seen, score, lambda: others, roots)
     else:
-        terms = level_terms(parts, seen, score, values)
+        terms = level_terms(parts, seen, score, cache(lambda: nested_means(parts, weights, targets, targets)))
     own, own_terms = advantages, terms
     pools = s.pool_actions and "action" in record.batch
     if pools:
-        advantages, terms = pooled(record, levels, advantages, returns - value)
+        advantages, terms = pooled(record, parts, advantages, returns - value)
     advantages = without_rounding(advantages, rewards, value)
     advantages, terms = divide(advantages, terms, record, s.mode, s.normalise_over, s.std_floor)
     sums = plain_sum(advantages, terms)
@@ -175,18 +175,18 @@ def fit(
     weights: list[FloatArray],
     cuts: Cuts,
     s: HgpoLambdaSettings,
-) -> tuple[Nested, FloatArray]:
-    """Values of all contexts, and the lambda-returns [steps] they were fitted to."""
+) -> tuple[list[FloatArray], FloatArray]:
+    """Values [steps] of all contexts as far as each level, and the lambda-returns [steps] they were fitted to."""
     targets = returns
-    by_step = [weight[part.labels] for part, weight in zip(parts, weights)]
+    levels = prepared(parts, weights)
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
     sweeps = s.sweeps if s.lam < 1.0 or len(cuts.rows) else 0
     for _ in range(sweeps):
-        by_level = nested_values(parts, by_step, targets)
+        by_level = nested_values(levels, targets)
         value = by_level[-1]
         following = next_values(value, trajectories, cuts, by_level)
         targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, s.lam)
-    return nested_means(parts, weights, targets, targets), targets
+    return nested_values(levels, targets), targets
 
 
 def generalised_advantages(
@@ -211,35 +211,32 @@ def next_values(
     values: FloatArray, trajectories: Trajectories, cuts: Cuts, by_level: Sequence[FloatArray]
 ) -> FloatArray:
     """V(t+1) from V(t) [steps]: 0 after the end of a task, what `Cuts` says where one was cut. Float64 [steps]."""
-    following = np.zeros_like(values)
+    following = np.empty_like(values)
     following[:-1] = values[1:]
-    following[trajectories.remaining == 0] = 0.0
-    following[cuts.rows] = cuts.values(by_level)
+    following[trajectories.ends] = 0.0
+    if len(cuts.rows):
+        following[cuts.rows] = cuts.values(by_level)
     return following
 
 
 def pooled(
-    record: Record, levels: npt.NDArray[np.int64], advantages: FloatArray, residuals: FloatArray
+    record: Record, contexts: list[Partition], advantages: FloatArray, residuals: FloatArray
 ) -> tuple[FloatArray, tuple[Term, ...]]:
     """Advantages averaged over steps with equal context and action, deeper levels as far as residuals support them.
 
-    `residuals` are returns minus values: unbiased for the advantage given exact values, and free of what the
-    bootstrapped advantages of one batch have in common.
+    `contexts` are the levels without the action. `residuals` are returns minus values: unbiased for the advantage given
+    exact values, and free of what the bootstrapped advantages of one batch have in common.
     """
     actions = record.batch.encoded("action")
-    acted = actions.codes[record.trajectories.order]
-    count = len(actions.values)
-    labels = np.full_like(levels, -1)
-    for level, groups in zip(labels, levels):
-        rows = groups >= 0
-        level[rows] = dense(groups[rows] * count + acted[rows])
-    parts = partitions(labels, record.trajectories.trajectory_ids)
+    acted, count = actions.codes[record.trajectories.order], len(actions.values)
+    parts = [Partition.of(one.labels * count + acted, record.trajectories.trajectory_ids) for one in contexts]
     weights = level_weights(parts, None, residuals)
-    means = nested_means(parts, weights, advantages, advantages)
+
+    means = cache(lambda: nested_means(parts, weights, advantages, advantages))
     terms = [
         nested_term(f"same action, level {number}", part, means, number) for number, part in enumerate(parts)
     ]
-    return means.result, tuple(terms)
+    return nested_values(prepared(parts, weights), advantages)[-1], tuple(terms)
 
 
 # Values and the division look at the whole batch.

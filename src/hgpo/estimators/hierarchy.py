@@ -40,7 +40,7 @@ def split(labels: IntArray, codes: IntArray) -> IntArray:
     sizes = np.bincount(labels)
     shared = np.flatnonzero(sizes[labels] > 1)
     new = np.empty_like(labels)
-    inner = dense(dense(labels[shared]) * (int(codes.max(initial=0)) + 1) + codes[shared])
+    inner = dense(labels[shared] * (int(codes.max(initial=0)) + 1) + codes[shared])
     new[shared] = inner
     count = int(inner.max(initial=-1)) + 1
     single = np.ones(len(labels), dtype=bool)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ..steps.columns import FloatArray
+from ..steps.columns import BoolArray, FloatArray
 from .base import Mode, Record
 from .groups import Groups, dense
 from .scale import Over, floored_deviation
@@ -21,13 +21,21 @@ def task_roots(record: Record) -> Partition:
     return Partition.of(dense(record.trajectories.task_ids), record.trajectories.trajectory_ids)
 
 
-def nested_levels(levels: npt.NDArray[np.int64], targets: FloatArray, values: Nested) -> list[Level]:
-    """What each level says of targets [steps]: their difference from the value as far as that level."""
+def nested_levels(
+    levels: npt.NDArray[np.int64],
+    targets: FloatArray,
+    values: Sequence[FloatArray],
+    counts: Sequence[BoolArray],
+) -> list[Level]:
+    """What each level says of targets [steps]: their difference from the value v_k [steps] as far as that level.
+
+    `counts` [steps] says to which steps the level's own mean matters.
+    """
     seen = []
-    for number, (labels, value, weight) in enumerate(zip(levels, values.values, values.weights)):
+    for number, (labels, value, count) in enumerate(zip(levels, values, counts)):
         rows = np.flatnonzero(labels >= 0)
         groups = Groups.of(labels[rows], targets[rows])
-        used = (weight[rows] > 0.0) & (groups.sizes[groups.labels] > 1)
+        used = count[rows] & (groups.sizes > 1)[groups.labels]
         seen.append(Level(number, rows, groups, targets[rows] - value[rows], used))
     return seen
 
@@ -36,10 +44,10 @@ def level_terms(
     parts: Sequence[Partition],
     seen: Sequence[Level],
     score: FloatArray,
-    baseline: Nested,
+    baseline: Callable[[], Nested],
     roots: Partition | None = None,
 ) -> tuple[Term, ...]:
-    """score - baseline.result [steps] as one comparison per level, each with the share of its mean in the baseline.
+    """score - baseline().result [steps] as one comparison per level, each with the share of its mean in the baseline.
 
     Every step has every level here: one that is too early for a level is compared with the others of its parent group
     that are. With `roots` the estimate above the first level is a comparison of its own, with the task.
@@ -56,7 +64,7 @@ def level_terms(
 def nested_term(
     name: str,
     part: Partition,
-    nested: Nested,
+    means: Callable[[], Nested],
     number: int,
     score: FloatArray | None = None,
     level: Level | None = None,
@@ -68,6 +76,7 @@ def nested_term(
     """
 
     def numbers() -> Numbers:
+        nested = means()
         mean = nested.means[number] if number >= 0 else nested.start
         own = nested.weights[number] if number >= 0 else np.ones(len(mean))
         value = nested.values[number] if number >= 0 else nested.start

@@ -27,7 +27,7 @@ def discounted_returns(rewards: FloatArray, trajectories: Trajectories, gamma: f
         factor = float(gamma) ** shift
         if factor == 0.0:
             break
-        returns[:-shift] += np.where(remaining[:-shift] >= shift, factor * returns[shift:], 0.0)
+        returns[:-shift] += factor * returns[shift:] * (remaining[:-shift] >= shift)
         shift *= 2
     return returns
 

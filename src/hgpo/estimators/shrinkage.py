@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
-from .groups import Groups, dense, group_means, mean_of_others, segment_sums
-from .hierarchy import split
+from .groups import Groups, changes, dense, group_means, mean_of_others, segment_sums, sorted_order
 
 TINY = 1e-300
 
@@ -57,14 +56,25 @@ class Partition:
     """[groups] number of distinct trajectories."""
 
     @classmethod
-    def of(cls, labels: IntArray, trajectory_ids: IntArray) -> Partition:
-        """Collect the sizes of groups [n]."""
-        visits = split(labels, trajectory_ids)
-        group_of_visit = np.empty(int(visits.max(initial=-1)) + 1, dtype=np.int64)
-        group_of_visit[visits] = labels
-        sizes = np.bincount(labels).astype(np.float64)
-        trajectories = np.bincount(group_of_visit, minlength=len(sizes)).astype(np.float64)
-        return cls(labels, sizes, visits, group_of_visit, trajectories)
+    def of(cls, keys: IntArray, trajectory_ids: IntArray) -> Partition:
+        """Put steps with equal keys [n] (whole numbers from 0) into one group, in the order of the keys."""
+        # In canonical order steps stand trajectory by trajectory: a stable order by key then sorts by both.
+        if (trajectory_ids[1:] >= trajectory_ids[:-1]).all():
+            order = sorted_order(keys)
+        else:
+            order = sorted_order(trajectory_ids)
+            order = order[sorted_order(keys[order])]
+        ordered, owners = keys[order], trajectory_ids[order]
+        new_group = changes(ordered)
+        new_visit = changes(owners) | new_group
+        labels, visits = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+        groups = np.cumsum(new_group)
+        labels[order] = groups
+        visits[order] = np.cumsum(new_visit)
+        new_visit[:1] = 1
+        group_of_visit = groups[np.flatnonzero(new_visit)]
+        sizes = np.bincount(groups).astype(np.float64)
+        return cls(labels, sizes, visits, group_of_visit, np.bincount(group_of_visit).astype(np.float64))
 
     def means(self, values: FloatArray) -> FloatArray:
         """Mean of `values` [n] over the group of each step. Float64 [n]."""
@@ -74,12 +84,16 @@ class Partition:
         """Pairs of steps of different trajectories in each group, for `values` [n].
 
         Over all pairs of n values the squared differences sum to n sum d^2 - (sum d)^2, with d measured from the
-        group's mean; the pairs inside one trajectory are taken off again.
+        group's mean; the pairs inside one trajectory are taken off again. A group that one trajectory visited has none.
         """
-        deviations = Groups.of(self.labels, values).deviations
-        count, squares = _all_pairs(self.labels, deviations)
-        own_count, own_squares = _all_pairs(self.visits, deviations)
-        number = len(self.sizes)
+        labels, visits, number = self.labels, self.visits, len(self.sizes)
+        met = np.flatnonzero(self.num_trajectories[labels] > 1.0)
+        if len(met) < len(labels):
+            labels, visits, values = labels[met], visits[met], values[met]
+        deviations = Groups.of(labels, values).deviations
+        squared = np.square(deviations)
+        count, squares = _all_pairs(labels, deviations, squared, number)
+        own_count, own_squares = _all_pairs(visits, deviations, squared, len(self.group_of_visit))
         count -= segment_sums(self.group_of_visit, own_count, number)
         squares -= segment_sums(self.group_of_visit, own_squares, number)
         return Pairs(count, np.maximum(squares, 0.0) / 2.0)
@@ -181,11 +195,53 @@ def nested_means(
     return Nested.of(start, means, [weight[part.labels] for part, weight in zip(parts, weights)])
 
 
-def nested_values(parts: list[Partition], by_step: list[FloatArray], values: FloatArray) -> list[FloatArray]:
-    """v_k of every level, as `nested_means` has them, with weights by step [steps], from `values` [steps] downward."""
+@dataclass(frozen=True)
+class PreparedLevel:
+    """A level of `nested_means` for many rounds of values: the steps to which its own mean matters, [m]."""
+
+    rows: IntArray | None
+    """Canonical position of those steps; None for all."""
+    labels: IntArray
+    sizes: FloatArray
+    """[groups]"""
+    own: FloatArray
+    """w_k"""
+    rest: FloatArray
+    """1 - w_k"""
+
+    @classmethod
+    def of(cls, part: Partition, weights: FloatArray) -> PreparedLevel | None:
+        """Prepare a level with weights [groups]; None where its means matter to nobody."""
+        own = weights[part.labels]
+        rows = np.flatnonzero(own)
+        if len(rows) == 0:
+            return None
+        if len(rows) == len(own):
+            return cls(None, part.labels, part.sizes, own, 1.0 - own)
+        return cls(rows, part.labels[rows], part.sizes, own[rows], 1.0 - own[rows])
+
+    def mix(self, values: FloatArray, above: FloatArray) -> FloatArray:
+        """w_k mean_k + (1 - w_k) v_{k-1} from values and v_{k-1} [steps]. Float64 [steps]."""
+        if self.rows is None:
+            mean = group_means(self.labels, values, self.sizes)[self.labels]
+            whole: FloatArray = self.own * mean + self.rest * above
+            return whole
+        mean = group_means(self.labels, values[self.rows], self.sizes)[self.labels]
+        mixed: FloatArray = above.copy()
+        mixed[self.rows] = self.own * mean + self.rest * above[self.rows]
+        return mixed
+
+
+def prepared(parts: list[Partition], weights: list[FloatArray]) -> list[PreparedLevel | None]:
+    """The levels of `nested_means` with weights [groups] each."""
+    return [PreparedLevel.of(part, weight) for part, weight in zip(parts, weights)]
+
+
+def nested_values(levels: list[PreparedLevel | None], values: FloatArray) -> list[FloatArray]:
+    """v_k [steps] of every level, as `nested_means` has them, from `values` [steps] downward."""
     estimate, by_level = values, []
-    for part, weight in zip(parts, by_step):
-        estimate = weight * part.means(values) + (1.0 - weight) * estimate
+    for level in levels:
+        estimate = estimate if level is None else level.mix(values, estimate)
         by_level.append(estimate)
     return by_level
 
@@ -193,8 +249,12 @@ def nested_values(parts: list[Partition], by_step: list[FloatArray], values: Flo
 def means_of_others(
     parts: list[Partition], weights: list[FloatArray], values: FloatArray, roots: Partition
 ) -> Nested:
-    """The same without the steps of one's own trajectory; a group without others passes its parent's estimate on."""
-    start, _ = _mean_of_others(roots, values)
+    """The same without the steps of one's own trajectory; a group without others passes its parent's estimate on.
+
+    Where the task has no other trajectory there is nothing to compare with: the estimate is the value itself.
+    """
+    start, others = _mean_of_others(roots, values)
+    start = np.where(others > 0, start, values)
     means, used = [], []
     for part, weight in zip(parts, weights):
         mean, others = _mean_of_others(part, values)
@@ -210,8 +270,11 @@ def _mean_of_others(part: Partition, values: FloatArray) -> tuple[FloatArray, In
     return groups.means[part.labels] + excess, others
 
 
-def _all_pairs(labels: IntArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    sizes = np.bincount(labels).astype(np.float64)
-    sums = segment_sums(labels, deviations, len(sizes))
-    squares = segment_sums(labels, np.square(deviations), len(sizes))
+def _all_pairs(
+    labels: IntArray, deviations: FloatArray, squared: FloatArray, number: int
+) -> tuple[FloatArray, FloatArray]:
+    """Pairs inside each of `number` groups, and the sum of their squared differences. Float64 [number] each."""
+    sizes = np.bincount(labels, minlength=number).astype(np.float64)
+    sums = segment_sums(labels, deviations, number)
+    squares = segment_sums(labels, squared, number)
     return sizes * (sizes - 1.0) / 2.0, sizes * squares - np.square(sums)

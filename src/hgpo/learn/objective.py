@@ -204,9 +204,13 @@ def _clipped(
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """Low-variance estimate of KL(policy || reference) for each token: e^d - d - 1, d = reference - policy."""
+    """Low-variance estimate of KL(policy || reference) for each token: e^d - d - 1, d = reference - policy.
+
+    Bounded at 10 as in the trainer of the published runs: a token further off adds a constant and no gradient. Without
+    the bound one token with d = 10 would pull with e^10.
+    """
     gap = (reference - logprobs).clamp(-20.0, 20.0)
-    return gap.exp() - gap - 1.0
+    return (gap.exp() - gap - 1.0).clamp(-10.0, 10.0)
 
 
 def loss_sum(
@@ -230,7 +234,7 @@ def loss_sum(
     weights = token_weights(batch, settings.aggregate) / normaliser
     loss = find_loss(settings.loss)
     terms, active = loss(logprobs, batch.old_logprobs, batch.advantages, batch.response_mask, settings)
-    policy = (terms * weights).sum()
+    policy = (terms * batch.corrections * weights).sum()
     total = policy
     gap = ((logprobs - batch.old_logprobs) * batch.response_mask).detach()
     sums = {
@@ -238,6 +242,7 @@ def loss_sum(
         "clip_share": (active.float() * weights).sum().detach(),
         # k3 against the sampling policy: how far this update has moved, and any engine mismatch.
         "kl_old": ((gap.exp() - gap - 1.0) * weights).sum(),
+        "logprob_gap": (gap.abs() * weights).sum(),
     }
     if reference is not None:
         kl = (k3(logprobs, reference) * weights).sum()

@@ -8,6 +8,7 @@ permutation of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,13 @@ class Trajectories:
         """How many trajectories there are."""
         return len(self.lengths)
 
-    @property
+    @cached_property
+    def ends(self) -> IntArray:
+        """[m] position of the last step of each trajectory."""
+        ends: IntArray = np.cumsum(self.lengths) - 1
+        return ends
+
+    @cached_property
     def remaining(self) -> IntArray:
         """[n] number of steps that follow in the same trajectory."""
         rest: IntArray = self.lengths[self.trajectory_ids] - 1 - self.step
