@@ -22,8 +22,6 @@ from .overrides import Cluster
 from .versions import LOWEST, NEEDED, RANGE, conflict, installed, misfit, numbers
 
 Level = Literal["ok", "warning", "error"]
-HUB = 5
-"""Seconds for a look at the model hub."""
 MEMORY = 6 << 30
 """A dry run's processes need about this many bytes."""
 
@@ -282,6 +280,7 @@ def _cores(cluster: Cluster) -> Iterator[Finding]:
 
 def _model(config: Config) -> Iterator[Finding]:
     """Whether the model that verl is to load can be found; a run that makes its own needs none."""
+    from ..models.hub import check_hub
     from ..models.load import check_source
     from ..runs.start import makes_start
 
@@ -290,25 +289,9 @@ def _model(config: Config) -> Iterator[Finding]:
         return
     try:
         check_source(path)
+        check_hub(path)
     except BadFile as error:
         yield Finding("model", "error", str(error).rstrip("."), "give another with model=PATH")
-        return
-    if os.path.exists(path) or path.endswith(".gguf"):
-        return
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-
-    if isinstance(try_to_load_from_cache(path, "config.json"), str):
-        return
-    try:
-        get_hf_file_metadata(hf_hub_url(path, "config.json"), timeout=HUB)
-    except Exception as error:
-        yield Finding(
-            "model",
-            "error",
-            f"{path} is neither a folder here nor in the cache of models, and the hub does not give it "
-            f"({' '.join(str(error).split())[:120]})",
-            "give a folder with model=PATH, or get it first (hgpo models fetch, or huggingface-cli download)",
-        )
 
 
 def _machine_cpu() -> Iterator[Finding]:
