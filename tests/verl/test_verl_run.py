@@ -256,21 +256,43 @@ def test_adapters_are_trained_played_and_exported_merged(tmp_path):
     """A LoRA run: what `hgpo eval` plays is the policy that verl trained and evaluated last."""
     from safetensors.torch import load_file
 
-    run = tmp_path / "lora"
-    result = dry_run(run, *SETTINGS, "model.lora_rank=4", "update.lr=0.01", "eval.tasks=8")
+    run, world = tmp_path / "lora", "tests.verl.worlds:Corridor"
+    words = [
+        f"env={world}",
+        "agent.prompt=generic",
+        "agent.max_steps=9",
+        "model.lora_rank=4",
+        "update.lr=0.02",
+    ]
+    result = dry_run(run, "quickstart", *words, "eval.tasks=8")
     assert result["steps"] == 2
-    check_numbers(run)
+    check_numbers(run, world)
     start, model = (load_file(run / name / "model.safetensors") for name in ("start", "model"))
     assert start.keys() == model.keys()
     moved = {name for name in start if (start[name].float() - model[name].float()).abs().max() > 1e-4}
     assert moved
     assert all("_proj" in name for name in moved)
-    words = ["--tasks", "8", "--seeds", "123", "--logs", str(tmp_path / "logs"), "--json"]
-    found = json.loads(hgpo("eval", str(run), *words))
-    last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()][-1]
-    assert found["success"] == pytest.approx(last["eval/in-domain/success"])
-    assert found["steps"] == pytest.approx(last["eval/in-domain/steps"])
-    assert json.loads(hgpo("eval", str(run), "--checkpoint", "2", *words))["steps"] == found["steps"]
+    options = [
+        "--tasks",
+        "8",
+        "--seeds",
+        "123",
+        "--allow-env",
+        world,
+        "--logs",
+        str(tmp_path / "logs"),
+        "--json",
+    ]
+    found = json.loads(hgpo("eval", str(run), *options))
+    first, *_, last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    played = ("success", "steps")
+    assert {name: found[name] for name in played} == {
+        name: pytest.approx(last[f"eval/in-domain/{name}"]) for name in played
+    }
+    # How long the episodes are depends on every reply: the model without its adapters plays others.
+    assert last["eval/in-domain/return"] != first["eval/in-domain/return"]
+    again = json.loads(hgpo("eval", str(run), "--checkpoint", "2", *options))
+    assert again["steps"] == found["steps"]
 
 
 def test_an_interrupt_ends_ray_and_all_of_its_processes(tmp_path):
