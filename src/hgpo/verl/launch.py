@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shlex
 import shutil
@@ -33,6 +34,8 @@ from .versions import installed, misfit
 
 ENTRY = "verl.trainer.main_ppo"
 TAIL = 40
+PATIENCE = 30.0
+"""Seconds that verl has to end after Ctrl-C."""
 
 
 def command(words: Sequence[str]) -> list[str]:
@@ -157,11 +160,22 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
 
 
 def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
-    """Run a command to its end, its output into `log`; an interrupt is waited for, then enforced."""
+    """Run a command to its end, its output into `log`; whatever ends this process ends the command too.
+
+    It has a session of its own: Ctrl-C at the terminal would reach all processes of Ray at once, and verl's own could
+    not end in order.
+    """
     wanted = {**os.environ, "HYDRA_FULL_ERROR": "1", "PYTHONUNBUFFERED": "1", **environment}
     variables = {name: value for name, value in wanted.items() if value is not None}
     with open(log, "ab") as kept, _termination():
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
+        process = subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=variables,
+            start_new_session=True,
+            preexec_fn=_die_with(os.getpid()),
+        )
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -172,14 +186,36 @@ def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | Non
                     sys.stderr.buffer.flush()
             return process.wait()
         except BaseException:
-            # Ctrl-C at a terminal has reached verl already; a second one does no harm.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
             raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a command to end and wait for it; when it takes too long, or Ctrl-C is pressed again, kill all of it."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    """What a child does first, so that it is interrupted when its parent is killed; None where that cannot be had."""
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up here: a child of several threads must not
+
+    def first() -> None:
+        prctl(1, int(signal.SIGINT))  # PR_SET_PDEATHSIG
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+        if os.getppid() != parent:  # killed before
+            os._exit(1)
+
+    return first
 
 
 @contextlib.contextmanager
