@@ -25,9 +25,12 @@ LAUNCH = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
-from hgpo.verl import launch
-launch.PATIENCE = {patience}
-launch.execute([sys.executable, "-c", {foreign!r}], Path({marks!r}, "log"), {{}}, echo=False)
+from hgpo.verl import processes
+class Deaf:
+    def line(self, text): pass
+    def tick(self): pass
+processes.PATIENCE = {patience}
+processes.execute([sys.executable, "-c", {foreign!r}], Path({marks!r}, "log"), {{}}, Deaf())
 """
 
 

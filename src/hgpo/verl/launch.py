@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
@@ -29,13 +22,12 @@ from .adapters import merge_folder
 from .data import Dataset, write_data
 from .overrides import Cluster, overrides
 from .play import isolated
+from .processes import execute
 from .translation import lora_alpha
 from .versions import installed, misfit
 
 ENTRY = "verl.trainer.main_ppo"
 TAIL = 40
-PATIENCE = 30.0
-"""Seconds that verl has to end after Ctrl-C."""
 
 
 def command(words: Sequence[str]) -> list[str]:
@@ -77,7 +69,8 @@ def launch(
     resume: bool = False,
     environment: Mapping[str, str | None] | None = None,
     prepare: Callable[[Config, RunFolder], None] | None = None,
-    echo: bool = True,
+    echo: bool = False,
+    quiet: bool = False,
 ) -> Path:
     """Train with verl into the folder `run`; returns the exported model's folder.
 
@@ -89,11 +82,15 @@ def launch(
         resume: continue the run in that folder.
         environment: more environment variables for verl's processes.
         prepare: makes what `start_model` names; by default the local trainer's warm start.
-        echo: print verl's output as it comes (it is kept in RUN/verl.log either way).
+        echo: print all of verl's output as it comes (it is kept in RUN/verl.log either way).
+        quiet: print nothing.
     """
     problem = misfit()
     if problem:
         raise EngineFailed(problem)
+    from ..runs.tracking import Screen
+    from .narration import Echo, Listener, Narrator, Silent
+
     run = RunFolder(run.path.resolve())
     with run.training():
         if resume:
@@ -107,14 +104,16 @@ def launch(
         (prepare or make_start)(config, run)
         data = write_data(config, run.data)
         words = run_words(config, cluster, run, data, resume=resume)
-        status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
+        screen = Screen(config.iterations, quiet=quiet)
+        listener: Listener = Silent() if quiet else Echo(screen) if echo else Narrator(screen)
+        status = execute(command([*words, *extra]), run.verl_log, environment or {}, listener)
         if status:
             raise EngineFailed(
                 f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
                 f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
             )
         export(config, run)
-        close(config, run, panels, quiet=not echo)
+        close(config, run, panels, quiet=quiet)
     return run.model
 
 
@@ -157,85 +156,6 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
     }
     resume = f"hgpo verl launch --resume --run {run.path}{allow_flag(config)}"
     finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume, allow_flag(config))
-
-
-def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
-    """Run a command to its end, its output into `log`; whatever ends this process ends the command too.
-
-    It has a session of its own: Ctrl-C at the terminal would reach all processes of Ray at once, and verl's own could
-    not end in order.
-    """
-    wanted = {**os.environ, "HYDRA_FULL_ERROR": "1", "PYTHONUNBUFFERED": "1", **environment}
-    variables = {name: value for name, value in wanted.items() if value is not None}
-    with open(log, "ab") as kept, _termination():
-        process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=variables,
-            start_new_session=True,
-            preexec_fn=_die_with(os.getpid()),
-        )
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                kept.write(line)
-                kept.flush()
-                if echo:
-                    sys.stderr.buffer.write(line)
-                    sys.stderr.buffer.flush()
-            return process.wait()
-        except BaseException:
-            _end(process)
-            raise
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a command to end and wait for it; when it takes too long, or Ctrl-C is pressed again, kill all of it."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _die_with(parent: int) -> Callable[[], None] | None:
-    """What a child does first, so that it is interrupted when its parent is killed; None where that cannot be had."""
-    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up here: a child of several threads must not
-
-    def first() -> None:
-        prctl(1, int(signal.SIGINT))  # PR_SET_PDEATHSIG
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
-        if os.getppid() != parent:  # killed before
-            os._exit(1)
-
-    return first
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[None]:
-    """A polite kill counts as an interrupt, and verl is given the time to end, so that it is not left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, b"\nhgpo verl: stopping; verl has half a minute to end\n")
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def local_environment(switch: str) -> dict[str, str | None]:
