@@ -1,12 +1,20 @@
-"""Rollout speed: steps per second through the real episode runner, and where the time goes.
+"""Rollout speed: steps per second through the real episode runner, and engines side by side.
 
     python benchmarks/rollout.py                                        # the quick start's world and model, this CPU
     python benchmarks/rollout.py --device cuda --model-shape qwen2.5-1.5b --prompt-style household --tasks 16 --group 8
+    python benchmarks/rollout.py --device cuda --model-shape qwen2.5-1.5b --engine hf,vllm --replies 24,256,120:512
 
-A model made here is random, so episodes run to their step limit; with --model FOLDER (a trained one) they end when they
-end. Generation for finished episodes is counted and must be 0. The hardware's limit is the time to read the weights
-once per decoded token and batch at the measured copy rate, plus the arithmetic of the prompts (each distinct one once)
-at the measured matrix-product rate. Prints a table and one JSON line.
+**Episodes** (no --engine): a model made here is random, so episodes run to their step limit; with --model FOLDER (a
+trained one) they end when they end. Generation for finished episodes is counted and must be 0. The hardware's limit is
+the time to read the weights once per decoded token and batch at the measured copy rate, plus the arithmetic of the
+prompts (each distinct one once) at the measured matrix-product rate. Prints a table and one JSON line.
+
+**Engines** (--engine): requests straight to the engine, --rows at a time, every batch with prompts that were not asked
+before (those of --data, as `benchmarks/train.py` reads them, or random ones of 200 to 520 tokens). `--replies 24` has
+every reply go on to 24 tokens; `120:512` has replies end after 120 tokens on average, at 512 at the latest: so large a
+share of the random model's vocabulary ends a reply. vLLM is started anew for every kind of replies; starting and the
+first batch are not timed. The limit is the time to read the weights once per token of the longest reply and what the
+replies look back on, at the measured copy rate, plus the arithmetic of the prompts' distinct tokens. A JSON line each.
 """
 
 from __future__ import annotations
@@ -17,9 +25,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
-from train import SHAPES, make, matmul_rate, synchronise
+from sampling import compare, copy_rate
+from train import SHAPES, make, matmul_rate
 
 from hgpo.config.schema import AgentConfig, Config, EnvConfig, ModelConfig
 from hgpo.config.stage import open_stage
@@ -58,20 +68,6 @@ class Watched:
         self.finished.add(episode)
 
 
-def copy_rate(device: torch.device) -> float:
-    """Measured bytes read per second of a large copy."""
-    data = torch.empty(2**30 if device.type == "cuda" else 2**27, dtype=torch.uint8, device=device)
-    target = torch.empty_like(data)
-    best = float("inf")
-    for _ in range(5):
-        synchronise(device)
-        start = time.perf_counter()
-        target.copy_(data)
-        synchronise(device)
-        best = min(best, time.perf_counter() - start)
-    return 2 * len(data) / best
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -87,9 +83,21 @@ def main() -> None:
     parser.add_argument("--max-new-tokens", type=int, default=8)
     parser.add_argument("--batch-tokens", type=int, default=0, help="default: 4096 on CPU, 524288 on a GPU")
     parser.add_argument("--threads", type=int, default=0)
+    engines = parser.add_argument_group("engines side by side")
+    engines.add_argument("--engine", help="hf, vllm or both: hf,vllm")
+    engines.add_argument("--replies", default="16", help="lengths of the replies: 24,256,120:512")
+    engines.add_argument("--rows", type=int, default=128, help="requests in a batch")
+    engines.add_argument("--repeats", type=int, default=3, help="timed batches")
+    engines.add_argument("--data", type=Path, help="rows whose prompts are asked (.npz)")
+    engines.add_argument("--seedless", action="store_true", help="vLLM without a seed for every request")
+    engines.add_argument("--profile", type=Path, help="write tables of the kernels' times into this folder")
+    engines.add_argument("--out", type=Path, help="append the JSON lines to this file")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
+    if args.engine:
+        compare(args)
+        return
     device = torch.device(args.device)
     half = device.type == "cuda"
     dtype = "bfloat16" if half else "float32"
@@ -100,7 +108,13 @@ def main() -> None:
     model.eval()
     config = Config(
         env=EnvConfig("household", {"size": args.size, "max_steps": args.max_steps}),
-        agent=AgentConfig(args.prompt_style, False, True, 2, args.max_steps, 4096, args.max_new_tokens),
+        agent=AgentConfig(
+            prompt=args.prompt_style,
+            reasoning=False,
+            history_length=2,
+            max_steps=args.max_steps,
+            max_response_tokens=args.max_new_tokens,
+        ),
     )
     stage = open_stage(config)
     tasks = stage.tasks("train", args.tasks)

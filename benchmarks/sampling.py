@@ -1,17 +1,4 @@
-"""Sampling speed of the engines side by side: the same fresh prompts, replies of equal or of unequal length.
-
-    python benchmarks/sampling.py                                                    # a small model, this CPU
-    python benchmarks/sampling.py --device cuda --model-shape qwen2.5-1.5b --engine hf,vllm --replies 24,256,120:512
-
-`--replies 24` has every reply go on to 24 tokens; `120:512` has replies end after 120 tokens on average, at 512 at the
-latest: so large a share of the random model's vocabulary ends a reply. Prompts are those of --data (as
-`benchmarks/train.py` reads them), each batch with others than the one before, or random ones of 200 to 520 tokens.
-vLLM comes last, and is started anew for every kind of replies (its compiling is not timed).
-
-The limit is the time to read the weights once per token of the longest reply and what the replies look back on, at the
-measured copy rate, plus the arithmetic of the prompts' distinct tokens at the measured matrix-product rate. One JSON
-line for each.
-"""
+"""Engines side by side, for `benchmarks/rollout.py --engine`: the same fresh prompts, replies of any lengths."""
 
 from __future__ import annotations
 
@@ -25,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from train import SHAPES, make, matmul_rate, stored, synchronise
+from train import make, matmul_rate, stored, synchronise
 
 from hgpo.models.packing import pack
 from hgpo.models.tiny import make_tokenizer
@@ -66,21 +53,8 @@ def requests(prompts: list[np.ndarray], first: int) -> list[Request]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--model-shape", choices=SHAPES, default="tiny")
-    parser.add_argument("--engine", default="hf", help="hf, vllm or both: hf,vllm")
-    parser.add_argument("--replies", default="16", help="lengths: 24,256,120:512")
-    parser.add_argument("--rows", type=int, default=128, help="requests in a batch")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--seedless", action="store_true", help="vLLM without a seed for every request")
-    parser.add_argument("--profile", type=Path, help="write tables of the kernels' times into this folder")
-    parser.add_argument("--out", type=Path, help="append the JSON lines to this file")
-    args = parser.parse_args()
+def compare(args: argparse.Namespace) -> None:
+    """Print one JSON line for every engine and every kind of replies."""
     device = torch.device(args.device)
     half = device.type == "cuda"
     dtype = torch.bfloat16 if half else torch.float32
@@ -176,7 +150,9 @@ def open_engine(args: argparse.Namespace, name: str, model: Any, tokenizer: Any,
     folder = tempfile.mkdtemp()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    return VllmEngine(folder, limit, gpu_memory_utilization=0.5, max_model_len=2048, seed=0)
+    return VllmEngine(
+        folder, limit, seeds=not args.seedless, gpu_memory_utilization=0.5, max_model_len=2048, seed=0
+    )
 
 
 def profile(engine: Any, asked: list[Request], path: Path) -> None:
@@ -193,7 +169,3 @@ def profile(engine: Any, asked: list[Request], path: Path) -> None:
         averages.table(sort_by="self_cuda_time_total", row_limit=40, max_name_column_width=90)
         + averages.table(sort_by="self_cpu_time_total", row_limit=15)
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -140,8 +140,10 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
     assert config.estimator.name == run["config"]["estimator"]["name"] == "hgpo_lambda"
     assert resolved_estimator(config) == recorded_estimator(run["config"])
     assert ours["update"].pop("loss") == "ppo"  # the only one there was when the run was recorded
+    # Passes needed more memory then, and were computed twice to save it.
+    assert run["config"]["model"].pop("gradient_checkpointing") is True
     for section in ("agent", "env", "model", "update"):
-        assert ours[section] == run["config"][section]
+        assert run["config"][section].items() <= ours[section].items()
     for key in ("tasks", "group_size", "temperature", "batch_tokens"):
         assert ours["rollout"][key] == run["config"]["rollout"][key]
     assert ours["seed"] == run["config"]["seed"]
@@ -153,7 +155,7 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
         study["warm"]["warm-k2"]["config"],
     )
     for section in ("agent", "env", "warm"):
-        assert ours[section] == cloned[section]
+        assert cloned[section].items() <= ours[section].items()
     assert ours["update"]["micro_tokens"] == cloned["update"]["micro_tokens"]
     readme = (ROOT / "README.md").read_text()
     panel = "in-domain, temperature 1.0"
@@ -192,17 +194,26 @@ def test_the_webshop_page_shows_what_the_records_say() -> None:
         assert f"| {name} | {cells} |{last}|" in page
 
 
-def test_the_speed_of_an_iteration_is_shown_as_recorded() -> None:
-    page = (ROOT / "docs" / "gpu.md").read_text()
-    curve = record("alfworld/speed.json")["curve"]
-    total = {key: sum(row[key] for row in curve) for key in curve[0]}
-    assert f"Play takes {total['seconds/rollout'] / total['seconds/generate']:.2f} times" in page
-    rate = total["train/tokens"] / total["seconds/update"]
-    assert f"{round(rate, -3):,.0f} tokens/s over the four iterations, {rate / 232_000:.0%} of" in page
-    for row in curve:
-        play, generating, update = (row[f"seconds/{name}"] for name in ("rollout", "generate", "update"))
-        times = f"{play:.1f} | {generating:.1f} | {play / generating:.2f} | {update:.1f}"
-        assert f"| {row['steps']:,.0f} | {times} | {round(row['train/tokens_per_second'], -3):,.0f} |" in page
+def lines(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (ROOT / "experiments" / path).read_text().splitlines()]
+
+
+def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
+    """Every measured line stands in a table of the page."""
+    page = (ROOT / "docs" / "gpu.md").read_text().replace("**", "")
+    for one in lines("gpu/train.jsonl"):
+        rates = (round(one[name], -3) for name in ("tokens_per_second", "computed_tokens_per_second"))
+        cells = " | ".join(f"{rate:,.0f}" for rate in rates)
+        memory = f"{one['peak_memory_gib']:.0f} GiB"
+        assert f"| {cells} | {one['share_of_limit']:.0%} | {memory} |" in page, one
+    for one in lines("gpu/rollout.jsonl"):
+        name = {"qwen2.5-1.5b": "Qwen2.5-1.5B", "smollm2-135m": "SmolLM2-135M"}[one["shape"]]
+        mean, _, most = one["replies"].partition(":")
+        size = f"{mean} on average, {most} at most" if most else mean
+        shown = f"| {name} shape, {size} | {one['engine']} | {one['seconds_a_batch']:.2f} | "
+        assert f"{shown}{one['new_tokens_per_second']:,.0f} | {one['seconds_over_limit']:.1f} |" in page, one
+    seconds = [row["seconds"] for row in record("alfworld/speed.json")["curve"]]
+    assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in page
 
 
 def test_the_results_page_shows_what_the_records_say(tmp_path: Path) -> None:

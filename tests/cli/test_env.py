@@ -39,9 +39,11 @@ def test_a_new_environment_is_checked_played_and_evaluated(tmp_path: Path) -> No
     for address in ("deep_cave.py:DeepCave", "deep_cave:DeepCave"):
         checked = hgpo(tmp_path, "env", "check", address)
         assert checked.returncode == 0, checked.stderr
-        for part in ("keeps the contract", "tasks: train 200, in-domain 60", "- Go North", "ms a step"):
+        for part in ("keeps the contract", "tasks: train 200, in-domain 100", "- Go North", "ms a step"):
             assert part in checked.stdout
-    played = hgpo(tmp_path, "play", "deep_cave.py:DeepCave", typed="Go North\nquit\n")
+    played = hgpo(
+        tmp_path, "play", "deep_cave.py:DeepCave", typed="Take the Lamp\nLight the Lamp\nGo North\nquit\n"
+    )
     assert "You are in the North Tunnel." in played.stdout
     played = hgpo(tmp_path, "eval", "random", "deep_cave.py:DeepCave", "--tasks", "5", "--seeds", "1,2")
     assert played.returncode == 0, played.stderr
@@ -71,13 +73,12 @@ def test_a_file_that_could_not_be_imported_is_not_written(tmp_path: Path, word: 
 
 def test_what_is_wrong_with_an_environment_is_said_with_the_cause(tmp_path: Path) -> None:
     hgpo(tmp_path, "env", "new", "cave.py")
-    broken = (tmp_path / "cave.py").read_text().replace('action_form = "', "")
-    (tmp_path / "cave.py").write_text(
-        broken.replace("    splits =", '    action_form = "lower"\n    splits =')
-    )
+    text = (tmp_path / "cave.py").read_text()
+    (tmp_path / "cave.py").write_text(text.replace("    splits =", '    action_form = "lower"\n    splits ='))
     done = hgpo(tmp_path, "env", "check", "cave.py:Cave")
     assert done.returncode == 2
-    assert "'Go North' reaches step() as 'go north'" in done.stderr
+    assert "in 1 way" in done.stderr
+    assert "'Take the Lamp' reaches step() as 'take the lamp'" in done.stderr
     done = hgpo(tmp_path, "env", "check", "cave.py:Cabe")
     assert done.returncode == 2
     assert "it has Cave" in done.stderr

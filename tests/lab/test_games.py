@@ -270,6 +270,8 @@ def test_the_command_writes_record_picture_page_and_steps(
     assert len(batch) == sum(game["steps"] for game in document["games"])
     squares = np.square(batch["true_advantage"]).sum() - batch["true_advantage_variance"].sum()
     assert squares == pytest.approx(sum(game["true_squares"] for game in document["games"]), rel=1e-3)
+    assert f"{document['noise_share']:.0%} is noise of the 3 continuations" in printed
+    assert ("raise --continuations" in printed) == (document["noise_share"] > 0.6)
     # The same command, from the record: the words of the document.
     assert document["command"].startswith("hgpo lab --engine household")
     again = tmp_path / "again"

@@ -10,14 +10,16 @@ import pytest
 import torch
 
 from hgpo import StepBatch
-from hgpo.config.schema import Config, ModelConfig, UpdateConfig
-from hgpo.errors import BadFile, NotFinite
+from hgpo.config.schema import Config, ModelConfig, UpdateConfig, WarmConfig
+from hgpo.errors import BadFile, BadSetting, NotFinite
+from hgpo.learn.clone import clone
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.device import DTYPES
 from hgpo.models.load import load_model
 from hgpo.models.tiny import make_tiny
 from hgpo.runs import load, train
+from hgpo.steps.columns import Ragged
 
 from ..worlds import FETCH
 from .tokens import Row, batch_of
@@ -262,3 +264,35 @@ def test_packed_rows_without_a_gradient_move_nothing(monkeypatch: pytest.MonkeyP
     found = one.update(rows().with_columns(advantage=np.zeros(24)), 0)
     assert found["train/rows"] == found["grad_norm"] == found["train/tokens"] == 0.0
     assert all(torch.equal(before[name], value) for name, value in one.parameters.items())
+
+
+def test_cloning_packed_rows_is_cloning_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = ModelConfig(hidden=16, layers=2, heads=2, intermediate=32)
+    settings = Config(
+        model=shape, warm=WarmConfig(epochs=2, batch_rows=10, lr=1e-2), update=UpdateConfig(micro_tokens=60)
+    )
+    found = []
+    for packs in (False, True):
+        monkeypatch.setattr("hgpo.learn.clone.can_pack", lambda *_, packs=packs: packs)
+        model = make_tiny(shape, 20, 0, seed=3, positions=64)
+        losses = [loss for _, _, loss in clone(model, rows(40, again=12), settings, 0, CPU)]
+        found.append((model, losses[-1]))
+    (padded, expected), (packed, loss) = found
+    assert loss == pytest.approx(expected, rel=1e-4)
+    for one, other in zip(packed.parameters(), padded.parameters()):
+        torch.testing.assert_close(one, other, rtol=2e-3, atol=1e-4)
+
+
+def test_importance_weights_are_capped_and_multiply_the_loss() -> None:
+    """A sampler that was sure of too little: with the cap at one half every token counts half."""
+    bare = UpdateConfig(kl_coef=0.0, old_logprobs="recomputed")
+    plain = learner(bare).update(rows(), 0)
+    low = rows().with_columns(
+        logprobs=Ragged(rows().lists("logprobs").values - 9.0, rows().lists("logprobs").offsets)
+    )
+    halved = learner(replace(bare, importance_cap=0.5)).update(low, 0)
+    assert halved["loss/policy"] == pytest.approx(plain["loss/policy"] / 2)
+    assert halved["grad_norm"] == pytest.approx(plain["grad_norm"] / 2, rel=1e-4)
+    assert halved["engine/logprob_gap"] == pytest.approx(plain["engine/logprob_gap"] + 9.0, abs=1.0)
+    with pytest.raises(BadSetting, match=r"importance_cap=2\.0 .* expected recomputed"):
+        learner(UpdateConfig(importance_cap=2.0))

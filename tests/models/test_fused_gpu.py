@@ -73,15 +73,20 @@ def test_attention_and_its_gradients(heads: int, keys: int, size: int) -> None:
 
 
 @pytest.mark.parametrize(("heads", "keys", "size"), [(12, 2, 128), (9, 3, 64)])
-def test_decoding(heads: int, keys: int, size: int) -> None:
+@pytest.mark.parametrize("count", [6, 100])
+def test_decoding(heads: int, keys: int, size: int, count: int) -> None:
+    """Few rows, whose tokens are read in parts, and many."""
+
     def run(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
         torch.manual_seed(1)
-        cache = torch.randn(9, 256, 2 * keys, size).bfloat16().to(device, dtype)
-        angles = torch.rand(256, size // 2)
+        cache = torch.randn(count + 3, 1024, 2 * keys, size).bfloat16().to(device, dtype)
+        angles = torch.rand(1024, size // 2)
         cos, sin = (one.bfloat16().to(device, dtype) for one in (angles.cos(), angles.sin()))
-        mixed = torch.randn(6, heads + 2 * keys, size).bfloat16().to(device, dtype)
-        slots = torch.tensor([8, 0, 3, 5, 1, 2], device=device)
-        lengths = torch.tensor([0, 1, 63, 64, 65, 200, 7, 7, 254], device=device)
+        mixed = torch.randn(count, heads + 2 * keys, size).bfloat16().to(device, dtype)
+        slots = torch.randperm(count + 3)[:count].to(device)
+        lengths = torch.randint(0, 1023, (count + 3,))
+        lengths[:5] = torch.tensor([0, 63, 64, 300, 1022])
+        lengths = lengths.to(device)
         q = fused.store(mixed, cache, cos, sin, slots, lengths, heads)
         return [q, cache, fused.decode(q, cache, slots, lengths)]
 

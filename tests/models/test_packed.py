@@ -11,7 +11,9 @@ import torch
 from hgpo import StepBatch
 from hgpo.learn.batching import inputs, packed_tensors, tensors
 from hgpo.learn.objective import spread, token_logprobs
-from hgpo.models.packed import PackedModel, folded, supported
+from hgpo.models.lora import merged
+from hgpo.models.packed import PackedModel, folded, played_weights, supported
+from hgpo.models.packing import filled, pack
 
 from ..learn.tokens import Row, batch_of
 from ..policies.hf.test_decoder import tiny
@@ -73,6 +75,22 @@ def test_the_same_log_probabilities_entropies_and_gradients(
     assert any(one.grad is not None for one in models[1].parameters())
 
 
+def test_tokens_that_fill_a_pass_up_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [tiny("Llama"), tiny("Llama")]
+    plain = scores(PackedModel(models[0]), rows(), 1.0)[0]
+
+    def full(given: Any) -> Any:
+        return filled(pack(given), 200)
+
+    monkeypatch.setattr("hgpo.learn.batching.pack", full)
+    more = scores(PackedModel(models[1]), rows(), 1.0)[0]
+    torch.testing.assert_close(plain, more)
+    for one in (plain, more):
+        one.sum().backward()
+    for one, other in zip(*(model.parameters() for model in models)):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-4)
+
+
 def test_an_entropy_that_is_only_watched_has_no_gradient() -> None:
     models = [tiny("Llama"), tiny("Llama")]
     scores(PackedModel(models[0]), rows(), 1.0)[0].sum().backward()
@@ -127,3 +145,16 @@ def test_which_models_are_supported() -> None:
     assert supported(tiny("Llama"))
     assert supported(adapted(tiny("Qwen2")))
     assert not supported(tiny("Qwen2", use_sliding_window=True))
+
+
+def test_a_merged_model_has_the_weights_that_were_sampled_from() -> None:
+    model = adapted(tiny("Qwen2"))
+    for name, parameter in model.named_parameters():
+        if "lora" not in name:
+            parameter.data = parameter.data.bfloat16()
+    layer = model.get_base_model().model.layers[1].mlp.down_proj
+    plain = merged(model)
+    assert torch.equal(plain.model.layers[1].mlp.down_proj.weight, folded(layer, torch.bfloat16))
+    played = dict(played_weights(model))
+    assert {name for name, _ in plain.named_parameters()} == set(played)
+    assert all(torch.equal(value, played[name]) for name, value in plain.named_parameters())

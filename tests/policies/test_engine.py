@@ -75,13 +75,12 @@ def test_unknown_names_and_missing_packages(monkeypatch: pytest.MonkeyPatch) -> 
     ("setting", "error", "sentence"),
     [
         ("rollout.engine=hff", UnknownName, "Unknown engine 'hff'"),
-        (
-            "rollout.engine=vllm",
-            BadSetting,
-            r"'vllm', which cannot take the new weights .* expected one of: hf",
-        ),
+        ("rollout.engine=vllm", MissingExtra, r"engine 'vllm' needs the package 'vllm'"),
+        ("rollout.memory_share=1.5", BadSetting, r"memory_share.*1\.5"),
+        ("rollout.memory_share=0", BadSetting, r"memory_share.*0"),
         ("rollout.engine=endpoint", BadSetting, "hgpo eval --engine endpoint"),
         ("rollout.engine=scripted", BadSetting, "cannot take the new weights"),
+        ("update.importance_cap=2", BadSetting, r"importance_cap=2.0 .* expected recomputed"),
         ("update.loss=pop", UnknownName, "Unknown loss 'pop'. Did you mean 'ppo'"),
     ],
 )

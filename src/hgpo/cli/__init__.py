@@ -10,6 +10,7 @@ import argparse
 import difflib
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
@@ -33,18 +34,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message with a suggestion and exit with status 2."""
-        unknown = next((word for word in message.split() if word.startswith("--")), "").partition("=")[0]
-        near = difflib.get_close_matches(unknown, self._options(), n=1) if "unrecognized" in message else []
-        hint = f" Did you mean {near[0]}?" if near else ""
+        meant = suggestion(self, message)
+        hint = f" Did you mean {meant}?" if meant else ""
         self.exit(2, f"{self.prog}: {message}.{hint} `{self.prog} --help` lists what there is.\n")
-
-    def _options(self) -> list[str]:
-        found = [option for action in self._actions for option in action.option_strings]
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                verb = next((child for name, child in action.choices.items() if name in sys.argv[1:2]), None)
-                found += verb._options() if isinstance(verb, Parser) else []
-        return found
 
 
 def verbs() -> dict[str, Verb]:
@@ -53,6 +45,61 @@ def verbs() -> dict[str, Verb]:
         module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")
     )
     return {name: cast(Verb, importlib.import_module(f"{__name__}.{name}")) for name in names}
+
+
+def suggestion(parser: argparse.ArgumentParser, message: str) -> str:
+    """What was probably meant by what a parser refuses; empty where nobody knows."""
+    refused = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if refused:
+        choices = re.findall(r"[\w.-]+", refused[2])
+        return next(iter(difflib.get_close_matches(refused[1], choices, n=1, cutoff=0.5)), "")
+    _, unrecognized, rest = message.partition("unrecognized arguments: ")
+    words = rest.split() if unrecognized else []
+    option = next((word for word in words if word.startswith("--")), "")
+    name, _, value = option.partition("=")
+    if not name:
+        return ""
+    parsers = [parser, *_chosen(parser, sys.argv[1:])]
+    known = [text for one in parsers for action in one._actions for text in action.option_strings]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    if near:
+        return near[0]
+    if any(action.dest in ("words", "settings") for one in parsers for action in one._actions):
+        # `--iterations 3`: a setting, which is written without the dashes.
+        setting = _setting(name.lstrip("-").replace("-", "_"))
+        after = words[words.index(option) + 1 : words.index(option) + 2]
+        if setting:
+            return f"{setting}={value or next((word for word in after if word[:1] != '-'), 'VALUE')}"
+    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
+
+
+def _setting(name: str) -> str:
+    """The setting of a run that is called `name`, or nearly so; empty where there is none."""
+    from ..config.schema import Config
+    from ..config.tree import SHORT_NAMES, section
+    from ..settings import settings_of
+
+    places = {short: short for short in SHORT_NAMES}
+    for top in settings_of(Config):
+        if section(top) is None:
+            places[top] = top
+        else:
+            for inner in settings_of(section(top)):
+                places[f"{top}.{inner}"] = f"{top}.{inner}"
+                places.setdefault(inner, f"{top}.{inner}")
+    near = difflib.get_close_matches(name, places, n=1, cutoff=0.8)
+    return places[near[0]] if near else ""
+
+
+def _chosen(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[argparse.ArgumentParser]:
+    """The parsers of the verbs that `words` go through."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for place, word in enumerate(words):
+                if word in action.choices:
+                    child = action.choices[word]
+                    return [child, *_chosen(child, words[place + 1 :])]
+    return []
 
 
 def build_parser() -> argparse.ArgumentParser:

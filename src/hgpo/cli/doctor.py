@@ -118,4 +118,26 @@ def _preset(preset: str, words: list[str]) -> list[Finding]:
         cached = home / "hub" / f"models--{path.replace('/', '--')}"
         return f"{path}: " + ("in the local cache" if cached.is_dir() else "to be fetched from the hub")
 
-    return [attempt("environment", environment), attempt("model", model)]
+    def memory() -> str:
+        from ..models.memory import check_memory, estimate, shape_of
+
+        shape = shape_of(config.model.path)
+        if shape is None:
+            made = config.model.path == "tiny"
+            return "little" if made else "not known before the model is here"
+        found, device = estimate(shape, config), _device_bytes()
+        if device:
+            check_memory(found, device)
+            return f"{found} of {device / 2**30:.0f} GiB"
+        return f"{found} on a GPU"
+
+    return [attempt("environment", environment), attempt("model", model), attempt("memory", memory)]
+
+
+def _device_bytes() -> int:
+    """Memory of the first GPU; 0 without one."""
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0

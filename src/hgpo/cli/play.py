@@ -20,6 +20,8 @@ from ..errors import BadSetting, EnvironmentFailed, HgpoError
 from ._options import number
 
 T = TypeVar("T")
+OPEN = "[...]"
+"""What stands in an admissible command for words of one's own: `search[...]`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -121,13 +123,20 @@ def _ask(admissible: Any, show: bool) -> str | None:
         width = len(str(len(admissible)))
         print()
         for number, command in enumerate(admissible, 1):
-            print(f"  {number:{width}}. {command}")
+            print(f"  {number:{width}}. {command.replace(OPEN, '[your words]')}")
     print("\n> ", end="", flush=True)
     line = sys.stdin.readline()
     if not line or line.strip().lower() in ("quit", "exit"):
         return None
     word = line.strip()
-    if word.isdecimal() and 1 <= int(word) <= len(admissible):
-        print(admissible[int(word) - 1])
-        return str(admissible[int(word) - 1])
-    return line.rstrip("\n")
+    if not (word.isdecimal() and 1 <= int(word) <= len(admissible)):
+        return line.rstrip("\n")
+    chosen = str(admissible[int(word) - 1])
+    if OPEN in chosen:
+        print(chosen.replace(OPEN, "[your words]") + ": ", end="", flush=True)
+        words = sys.stdin.readline()
+        if not words:
+            return None
+        chosen = chosen.replace(OPEN, f"[{words.strip()}]")
+    print(chosen)
+    return chosen

@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from ..errors import BadSetting
     from ..files import check_folder
     from ..models.device import pick_device
+    from ..models.hub import check_hub
+    from ..models.load import check_source
     from ..models.out_of_memory import out_of_memory_explained
     from ..runs.start import prepare
     from ..runs.tracking import Screen
@@ -46,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
     config = load(preset or "quickstart", words)
     if config.warm.episodes < 1:
         raise BadSetting("warm.episodes is 0; say how many episodes to clone: warm.episodes=300.")
+    if config.model.path != "tiny":
+        check_source(config.model.path)
+        check_hub(config.model.path)
     folder = Path(args.out)
     if os.path.lexists(folder):
         raise BadSetting(f"{folder} already exists. Choose another folder, or remove it first.")

@@ -170,8 +170,25 @@ class RolloutConfig(Settings):
         "process.",
     )
     batch_tokens: int = setting(131072, "Token positions in flight during generation.", low=1)
+    memory_share: float = setting(
+        0.35,
+        "Share of the GPU's memory that the engine `vllm` keeps for weights and cache beside the update; `hf` takes "
+        "what it needs.",
+        above=0,
+        below=1,
+    )
+    sleep: bool = setting(
+        False, "The engine `vllm` gives its memory back during updates; waking costs seconds an iteration."
+    )
+    request_seeds: bool = setting(
+        True,
+        "Every request has a seed of its own, so that a reply does not depend on its batch. It slows the engine `vllm` "
+        "down, which can do without; `hf` always has them.",
+    )
     keep_every: int = setting(
-        10, "Write the rollouts of every iteration that is a multiple of this to disk; 0 keeps none.", low=0
+        10,
+        "Write the rollouts of every iteration that is a multiple of this, and of the last, to disk; 0 keeps none.",
+        low=0,
     )
 
 
@@ -231,6 +248,12 @@ class UpdateConfig(Settings):
     grad_clip: float = setting(1.0, "Largest gradient norm.", low=1e-6)
     old_logprobs: Literal["sampled", "recomputed"] = setting(
         "sampled", "Take the old log-probabilities from the rollout, or run the model once more."
+    )
+    importance_cap: float = setting(
+        0.0,
+        "Weigh every token by probability now / probability when sampled, at most this much, against an engine whose "
+        "probabilities differ from the trainer's; needs `old_logprobs=recomputed`; 0 turns it off.",
+        low=0,
     )
     filter_groups: bool = setting(False, "Leave out groups whose episodes all have the same return.")
     normalise_advantages: bool = setting(False, "Divide the advantages of a batch by their root mean square.")

@@ -27,7 +27,7 @@ class Actor(Protocol):
     """Chooses actions from what the agent sees: the texts and the admissible actions, nothing else.
 
     An actor may have a third method, `slipped(action)`: it is told when `action` was done in place of what `act`
-    named last.
+    named last. An attribute `by_heart` that is true says that it plays a list, which such a slip would spoil.
     """
 
     def reset(self, observation: Observation) -> None:

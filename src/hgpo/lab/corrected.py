@@ -65,8 +65,8 @@ def draws(games: int, resamples: int = RESAMPLES) -> IntArray:
 
 
 def error(cosines: FloatArray) -> FloatArray:
-    """1 - cosine^2, and 1 where the best factor is none."""
-    found: FloatArray = 1.0 - np.square(np.maximum(cosines, 0.0))
+    """1 - cosine^2, and 1 where the best factor is none. Noise can push a corrected cosine above 1: no error then."""
+    found: FloatArray = 1.0 - np.square(np.clip(cosines, 0.0, 1.0))
     return found
 
 

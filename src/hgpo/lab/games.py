@@ -131,7 +131,7 @@ def open_seat(plan: GamesPlan) -> Callable[[tuple[str, int]], tuple[tuple[str, i
         import torch
 
         torch.set_num_threads(1)  # sums depend on how many threads share them
-    engine = open_engine(plan.engine, Source(config, stage, plan.target.model, url=plan.url, seed=plan.seed))
+    engine = open_engine(plan.engine, Source(config, stage, plan.target.model, url=plan.url))
     return Seat(plan, lambda: engine.policy(plan.temperature), stage).branch
 
 

@@ -7,6 +7,9 @@ from typing import Any
 from .entries import ENTRIES, OURS
 from .tables import table
 
+TOO_NOISY = 0.6
+"""Share of noise in the measured truth from which a study says so."""
+
 
 def show(value: dict[str, Any] | None, digits: int = 2, signed: bool = False) -> str:
     """`0.47 [0.38, 0.55]`, or a dash where there is nothing."""
@@ -51,30 +54,36 @@ def rows(document: dict[str, Any], labels: list[str] | None = None) -> str:
     return table(["estimator", "cosine", "squared error", f"`{OURS}` ahead by"], cells)
 
 
+def noise(document: dict[str, Any]) -> str:
+    """In a sentence: how much of the measured truth was noise, and what to do where it is most of it."""
+    share, continuations = document["noise_share"], document["plan"]["continuations"]
+    said = f"Of the squares of the measured advantages {share:.0%} is noise of the {continuations} continuations, "
+    said += "which is taken out."
+    if share > TOO_NOISY:
+        said += " That is most of them, so the intervals say little: raise --continuations."
+    return said
+
+
 def terminal(document: dict[str, Any]) -> str:
     """What the command prints."""
-    return f"{head(document)}; 95 % intervals over games\n\n{rows(document)}"
+    return f"{head(document)}; 95 % intervals over games\n\n{rows(document)}\n\n{noise(document)}"
 
 
 def section(name: str, document: dict[str, Any], picture: bool) -> str:
     """A section of the page."""
-    plan = document["plan"]
     main = [r["estimator"] for r in document["estimators"] if r["estimator"] in ENTRIES]
     others = [r["estimator"] for r in document["estimators"] if r["estimator"] not in ENTRIES]
-    minutes = document["processor_seconds"] / 60
+    minutes = max(1, round(document["processor_seconds"] / 60))
     parts = [
         f"### {title(document)}",
-        f"{head(document)}; {minutes:.0f} minutes of processor time:\n\n    {document['command']} --out docs",
+        f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:",
+        f"    {document['command']} --out docs",
         rows(document, main),
         f"![{name}](lab/{name}.svg)" if picture else "",
     ]
     if others:
         parts += ["Settings in question, on the same games:", rows(document, others)]
-    share = document["noise_share"]
-    parts.append(
-        f"Of the squares of the measured advantages {share:.0%} is noise of the {plan['continuations']} continuations, "
-        "which is taken out."
-    )
+    parts.append(noise(document))
     return "\n\n".join(part for part in parts if part)
 
 

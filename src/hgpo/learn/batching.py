@@ -15,6 +15,9 @@ from ..seeds import generator
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray, IntArray, Ragged
 
+CORRECTION = "correction"
+"""The column of a batch whose lists multiply the policy loss of each reply token."""
+
 
 @dataclass(frozen=True)
 class Replies:
@@ -30,6 +33,8 @@ class Replies:
     """[rows, reply width]"""
     advantages: torch.Tensor
     """[rows]"""
+    corrections: torch.Tensor
+    """[rows, reply width]; what a token's policy loss is multiplied by, 1.0 where nothing is to be corrected."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,11 @@ def tensors(batch: StepBatch, rows: IntArray, pad_id: int, device: Any) -> Micro
     """
     if not len(rows):
         padding = Ragged(np.array([pad_id]), np.array([0, 1]))
-        return _pad(padding, padding, None, np.zeros(1), 0.0, pad_id, device)
+        return _pad(padding, padding, None, None, np.zeros(1), 0.0, pad_id, device)
     prompts, replies = batch.lists("prompt_ids").take(rows), batch.lists("response_ids").take(rows)
     logprobs = batch.lists("logprobs").take(rows).values if "logprobs" in batch else None
-    return _pad(prompts, replies, logprobs, batch["advantage"][rows], 1.0, pad_id, device)
+    corrections = batch.lists(CORRECTION).take(rows).values if CORRECTION in batch else None
+    return _pad(prompts, replies, logprobs, corrections, batch["advantage"][rows], 1.0, pad_id, device)
 
 
 def inputs(batch: StepBatch) -> Ragged:
@@ -167,6 +173,9 @@ def packed_tensors(batch: StepBatch, tokens: Ragged, rows: IntArray, pad_id: int
     old = np.zeros((len(rows), width), dtype=np.float32)
     if logprobs is not None:
         old[real] = logprobs
+    corrections = np.ones((len(rows), width), dtype=np.float32)
+    if CORRECTION in batch:
+        corrections[real] = batch.lists(CORRECTION).take(rows).values
 
     def put(array: np.ndarray[Any, Any]) -> torch.Tensor:
         return torch.from_numpy(array).to(device, non_blocking=True)
@@ -177,6 +186,7 @@ def packed_tensors(batch: StepBatch, tokens: Ragged, rows: IntArray, pad_id: int
         response_mask=put(real.astype(np.float32)),
         old_logprobs=put(old),
         advantages=put(batch["advantage"][rows].astype(np.float32)),
+        corrections=put(corrections),
         layout=Layout.of(packing, device),
         sources=put(sources),
     )
@@ -190,6 +200,7 @@ def _nothing(pad_id: int, device: Any) -> PackedBatch:
         response_mask=torch.zeros((1, 1), device=device),
         old_logprobs=torch.zeros((1, 1), device=device),
         advantages=torch.zeros(1, device=device),
+        corrections=torch.ones((1, 1), device=device),
         layout=Layout.of(pack([np.array([pad_id])]), device),
         sources=none,
     )
@@ -199,12 +210,16 @@ def _pad(
     prompts: Ragged,
     replies: Ragged,
     logprobs: FloatArray | None,
+    corrections: FloatArray | None,
     advantages: FloatArray,
     weight: float,
     pad_id: int,
     device: Any,
 ) -> MicroBatch:
-    """Rows of prompt, reply and padding; `logprobs` is [reply tokens], `weight` what every real token counts."""
+    """Rows of prompt, reply and padding.
+
+    `logprobs` and `corrections` are [reply tokens], `weight` is what every real token counts.
+    """
     count, prompt_lengths, reply_lengths = len(prompts), prompts.lengths, replies.lengths
     row_ends = prompt_lengths + reply_lengths
     width, reply_width = int(row_ends.max()), int(reply_lengths.max())
@@ -220,6 +235,9 @@ def _pad(
     old = np.zeros((count, reply_width), dtype=np.float32)
     if logprobs is not None:
         old[real] = logprobs
+    factors = np.ones((count, reply_width), dtype=np.float32)
+    if corrections is not None:
+        factors[real] = corrections
     # The last position of a row predicts nothing; places beyond it belong to masked tokens.
     places = np.minimum(prompt_lengths[:, None] - 1 + np.arange(reply_width), width - 2)
 
@@ -236,6 +254,7 @@ def _pad(
         response_mask=put(real * np.float32(weight)),
         old_logprobs=put(old),
         advantages=put(advantages.astype(np.float32)),
+        corrections=put(factors),
     )
 
 

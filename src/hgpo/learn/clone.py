@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
 from .batching import MicroBatch, largest_pass, micro_batches, row_lengths, tensors
 from .kernels import fixed_order
+from .masters import Masters
 from .objective import token_logprobs
+from .passes import PackedPasses, can_pack
 
 
 def tokenised(steps: StepBatch, tokenizer: Any) -> StepBatch:
@@ -37,10 +40,20 @@ def tokenised(steps: StepBatch, tokenizer: Any) -> StepBatch:
 def clone(
     model: Any, batch: StepBatch, config: Config, pad_id: int, device: torch.device
 ) -> Iterator[tuple[int, int, float]]:
-    """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update."""
+    """Maximise the likelihood of the replies; yields (update, updates in all, loss) after every update.
+
+    A bfloat16 model is cloned into by way of float32 copies of its weights, packed; every other as it is.
+    """
     settings = config.warm
+    packed = packs_clone(model, config, device)
+    masters = Masters(dict(model.named_parameters())) if packed else None
+    plain = replace(config, rollout=replace(config.rollout, temperature=1.0))
+    passes = PackedPasses(model, None, plain, device, pad_id) if packed else None
+    if passes is not None:
+        passes.begin(batch)
+    trained = model.parameters() if masters is None else masters.copies.values()
     optimizer = torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        [parameter for parameter in trained if parameter.requires_grad],
         lr=settings.lr,
         weight_decay=0.01,
         betas=(0.9, 0.98),
@@ -61,15 +74,47 @@ def clone(
             rise = min(1.0, (number + 1) / max(1, total // 20))
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
-            work = functools.partial(_gradients, model, batch, parts[place], config, budget, pad_id, device)
+            if passes is not None and masters is not None:
+                work = functools.partial(_packed_gradients, passes, masters, batch, parts[place], budget)
+            else:
+                work = functools.partial(
+                    _gradients, model, batch, parts[place], config, budget, pad_id, device
+                )
             with fixed_order(device, config.deterministic):
                 value = budget.spend(work, functools.partial(model.zero_grad, set_to_none=True))
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
                 optimizer.step()
+                if masters is not None:
+                    masters.publish()
             number += 1
             # Reading the loss waits for the device, so not at every update.
             yield number, total, float(value) if number % 10 == 0 or number == total else float("nan")
     model.eval()
+
+
+def packs_clone(model: Any, config: Config, device: torch.device) -> bool:
+    """Whether cloning runs packed; prompts are only predicted by padded passes."""
+    return can_pack(model, config, device) and config.warm.prompt_weight == 0
+
+
+def _packed_gradients(
+    passes: PackedPasses, masters: Masters, batch: StepBatch, part: IntArray, budget: TokenBudget
+) -> torch.Tensor:
+    """As `_gradients`, from packed passes into the float32 copies."""
+    count = int(batch.lists("response_ids").lengths[part].sum())
+    for copied in masters.copies.values():
+        copied.grad = None
+    value = torch.zeros((), device=passes.device)
+    cut = passes.cut(part, budget.tokens)
+    budget.used = cut.largest
+    for rows in cut.mine:
+        tensor = passes.tensors(rows)
+        logs, _ = passes.scores(tensor)
+        loss = -(logs * tensor.response_mask).sum() / count
+        value = value + loss.detach()
+        loss.backward()
+        masters.collect()
+    return value
 
 
 def _gradients(

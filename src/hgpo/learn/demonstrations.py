@@ -28,7 +28,7 @@ FEW = 20
 OFTEN = 10
 """Where all random play is cloned, its successes stand in it as often as the rest, but none more often than this."""
 ROUND, ENOUGH = 100, 5000
-"""Random play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
+"""Play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,14 @@ def _of_expert(
 ) -> Demonstrations:
     """Only the expert's successful episodes, and of those its own steps unless its mistakes are asked for too."""
     policy = ScriptedPolicy(make_expert, stage.style, config.warm.noise)
-    episodes = _play(stage, config, policy, "the expert", range(config.warm.episodes), on_episode)
+    episodes: list[Episode] = []
+    # Asked for by name, the expert plays all that was asked for; else as much as there is need of.
+    size = ROUND if config.warm.source == "auto" else config.warm.episodes
+    for start in range(0, config.warm.episodes, size):
+        numbers = range(start, min(config.warm.episodes, start + size))
+        episodes += _play(stage, config, policy, "the expert", numbers, on_episode)
+        if sum(len(one.steps) for one in episodes if one.success) >= ENOUGH:
+            break
     cloned = [
         episode.success and (config.warm.clone_mistakes or (episode.name, step.index) not in policy.noisy)
         for episode in episodes

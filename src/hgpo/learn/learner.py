@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from ..config.schema import Config
-from ..errors import BadFile, NotFinite
+from ..config.schema import Config, UpdateConfig
+from ..errors import BadFile, BadSetting, NotFinite
 from ..models.lora import add_adapters
 from ..models.out_of_memory import TokenBudget
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
-from .batching import minibatches
+from .batching import CORRECTION, minibatches
 from .distributed import Processes, full, put, shard
 from .kernels import choose_kernels, fixed_order
 from .masters import Masters
@@ -26,6 +26,19 @@ from .passes import Cut, PackedPasses, PaddedPasses, Passes, can_pack
 from .schedule import rate
 
 T = TypeVar("T")
+
+
+def check_correction(update: UpdateConfig) -> None:
+    """Refuse importance weights without the probabilities that they compare.
+
+    Raises:
+        BadSetting: `importance_cap` is set and old log-probabilities are not recomputed.
+    """
+    if update.importance_cap and update.old_logprobs != "recomputed":
+        raise BadSetting(
+            f"update.importance_cap={update.importance_cap} was given with update.old_logprobs={update.old_logprobs}; "
+            "expected recomputed, for the weights compare the trainer's probabilities with the sampler's."
+        )
 
 
 class Learner:
@@ -42,6 +55,7 @@ class Learner:
         self.half = config.model.dtype == "bfloat16"
         self.lora = config.model.lora_rank > 0
         update = config.update
+        check_correction(update)
         if self.lora:
             # Adapters start as no change; their first random half must be the same in every process.
             with torch.random.fork_rng(devices=[]):
@@ -55,7 +69,7 @@ class Learner:
         # optimiser. Sharded weights and adapters are float32 themselves; adapters are folded into bfloat16 weights for
         # packed passes and for sampling, everything else computes under autocast.
         whole = self.half and processes.size == 1 and not self.lora
-        packed = can_pack(model, config, processes)
+        packed = processes.size == 1 and can_pack(model, config, processes.device)
         compute = "float32" if whole else config.model.dtype
         self.actor = model
         if processes.size > 1 or (self.half and self.lora and not packed):
@@ -92,6 +106,8 @@ class Learner:
             fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
+        self.gap = 0.0
+        """Mean distance of the trainer's log-probabilities from the sampler's, when they were last recomputed."""
         self.progress = 0.0
         self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens")
 
@@ -116,6 +132,7 @@ class Learner:
             batch = self.recompute(batch)
         self.passes.begin(batch)
         totals: dict[str, float] = {}
+        gap = self.gap if settings.old_logprobs == "recomputed" else None
         steps = real = everything = 0
         self.model.train()
         for epoch in range(settings.epochs):
@@ -128,6 +145,9 @@ class Learner:
             )
             for part in parts:
                 metrics, cut = self._within_memory(functools.partial(self._step, batch, part))
+                apart = metrics.pop("logprob_gap")
+                # Later steps have other weights than the sampler had.
+                gap = apart if gap is None else gap
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
@@ -141,14 +161,19 @@ class Learner:
                 "train/rows": float(len(self._with_gradient(batch, np.arange(len(batch))))),
                 "train/tokens": float(real),
                 "train/padding_share": max(0.0, 1.0 - real / max(1, everything)),
-                "train/shared_share": max(0.0, 1.0 - everything / max(1, real)),
+                "train/shared_share": max(0.0, 1.0 - everything / real) if real else 0.0,
+                "engine/logprob_gap": gap or 0.0,
                 "lr": float(self.optimizer.param_groups[0]["lr"]),
             }
         )
         return result
 
     def recompute(self, batch: StepBatch) -> StepBatch:
-        """The batch with log-probabilities of the trained model in place of the sampler's."""
+        """The batch with log-probabilities of the trained model in place of the sampler's.
+
+        With `update.importance_cap` also with a column of truncated importance weights: how much more likely each
+        token is under the model than under what it was sampled from.
+        """
         return self._within_memory(functools.partial(self._recompute, batch))
 
     def _recompute(self, batch: StepBatch) -> StepBatch:
@@ -164,7 +189,14 @@ class Learner:
         for part in self.processes.gather(mine):
             for positions, logprobs in part:
                 values[positions] = logprobs
-        return batch.with_columns(logprobs=Ragged(values, replies.offsets))
+        ahead = values - batch.lists("logprobs").values if "logprobs" in batch else np.zeros(len(values))
+        self.gap = float(np.abs(ahead).mean()) if len(ahead) else 0.0
+        batch = batch.with_columns(logprobs=Ragged(values, replies.offsets))
+        cap = self.config.update.importance_cap
+        if not cap:
+            return batch
+        factors = np.minimum(np.exp(np.minimum(ahead, 20.0)), cap)
+        return batch.with_columns(**{CORRECTION: Ragged(factors, replies.offsets)})
 
     def _cut(self, rows: IntArray) -> Cut:
         """Passes over the rows with the given numbers, within the budget."""
@@ -224,7 +256,12 @@ class Learner:
         names = sorted(sums)
         stacked = self.processes.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
-        for name in ("clip_share", "kl_old", "entropy"):  # means over what was run, not over the whole part
+        for name in (
+            "clip_share",
+            "kl_old",
+            "entropy",
+            "logprob_gap",
+        ):  # means over what was run, not over the whole part
             metrics[name] *= normaliser / max(1.0, self._weight(batch, trained))
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
         metrics["grad_norm"] = float(full(norm).item())

@@ -234,7 +234,7 @@ def loss_sum(
     weights = token_weights(batch, settings.aggregate) / normaliser
     loss = find_loss(settings.loss)
     terms, active = loss(logprobs, batch.old_logprobs, batch.advantages, batch.response_mask, settings)
-    policy = (terms * weights).sum()
+    policy = (terms * batch.corrections * weights).sum()
     total = policy
     gap = ((logprobs - batch.old_logprobs) * batch.response_mask).detach()
     sums = {
@@ -242,6 +242,7 @@ def loss_sum(
         "clip_share": (active.float() * weights).sum().detach(),
         # k3 against the sampling policy: how far this update has moved, and any engine mismatch.
         "kl_old": ((gap.exp() - gap - 1.0) * weights).sum(),
+        "logprob_gap": (gap.abs() * weights).sum(),
     }
     if reference is not None:
         kl = (k3(logprobs, reference) * weights).sum()

@@ -198,11 +198,6 @@ class PackedPasses:
         self.model.refresh()
 
 
-def can_pack(model: Any, config: Config, processes: Processes) -> bool:
-    """Whether rows can be packed: a model of a known shape in bfloat16, alone on a GPU."""
-    return (
-        processes.device.type == "cuda"
-        and processes.size == 1
-        and config.model.dtype == "bfloat16"
-        and supported(model)
-    )
+def can_pack(model: Any, config: Config, device: torch.device) -> bool:
+    """Whether rows can be packed in one process: a model of a known shape, in bfloat16, on a GPU."""
+    return device.type == "cuda" and config.model.dtype == "bfloat16" and supported(model)

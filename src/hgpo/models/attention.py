@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from . import fused
-from .packing import Packing
+from .packing import Packing, filled, rounded
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class Layout:
 
     @classmethod
     def of(cls, packing: Packing, device: Any) -> Layout:
-        """The layout of a packing on a device."""
+        """The layout of a packing on a device; on a GPU filled up to a number of tokens that recurs."""
+        if torch.device(device).type == "cuda":
+            packing = filled(packing, rounded(len(packing.tokens)))
 
         def put(array: np.ndarray[Any, Any], dtype: type[np.generic] = np.int64) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(array, dtype)).to(device, non_blocking=True)
@@ -66,7 +68,12 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: Layout) ->
         v: as k.
         layout: which tokens see which.
     """
-    if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16):
+    if (
+        q.is_cuda
+        and q.dtype in (torch.bfloat16, torch.float16)
+        and q.shape[-1] % 8 == 0
+        and q.shape[-1] <= 256
+    ):
         out: torch.Tensor = _Flash.apply(q, k, v, layout)
         return out
     if layout.keys is not None:

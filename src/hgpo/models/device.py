@@ -24,6 +24,12 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def device_memory(device: torch.device) -> int:
+    """Bytes of a GPU's memory, whoever uses them."""
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return total
+
+
 def check_dtype(name: str, device: torch.device) -> None:
     """Complain about arithmetic that the device does not have."""
     if name == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():

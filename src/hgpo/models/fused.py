@@ -151,7 +151,7 @@ def store(
 def decode(q: torch.Tensor, cache: torch.Tensor, slots: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """What the queries [rows, heads, head size] see of the `lengths[slot] + 1` tokens that their slots hold."""
     fast = kernels(q)
-    if fast is not None:
+    if fast is not None and fast.decodes(q):
         out: torch.Tensor = fast.decode(q, cache, slots, lengths)
         return out
     rows, heads, size = q.shape

@@ -40,7 +40,24 @@ def without_adapters(model: Any) -> Iterator[Any]:
 
 def merged(model: Any) -> Any:
     """The model with its adapters merged into a copy of its weights; the model itself when it has none."""
-    return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    return _unloaded(copy.deepcopy(model)) if hasattr(model, "merge_and_unload") else model
+
+
+def _unloaded(model: Any) -> Any:
+    """The model without adapter layers, its weights those that a run samples from.
+
+    peft by itself rounds what the adapters add before it adds it, and so gives other last bits.
+    """
+    import torch
+
+    from .packed import played_weights
+
+    weights = dict(played_weights(model))
+    plain = model.merge_and_unload()
+    with torch.no_grad():
+        for name, parameter in plain.named_parameters():
+            parameter.copy_(weights[name])
+    return plain
 
 
 def base_of(folder: Path) -> str:
@@ -91,7 +108,7 @@ def merge_into(model: Any, folder: Path) -> Any:
         raise BadFile(
             f"The adapters in {folder} do not belong to the model that they name: {name} is {what}."
         )
-    return adapted.merge_and_unload()
+    return _unloaded(adapted)
 
 
 def _peft() -> Any:

@@ -13,6 +13,7 @@ product with B or A is made for any token in the forward pass. The backward pass
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import fused
 from .attention import Layout, attend
+from .packing import rounded
 
 LOGITS = 2**26
 """At most so many logits stand in memory at once."""
@@ -122,9 +124,13 @@ class PackedModel:
         """
         hidden = self.hidden(layout, adapters=adapters)
         scale = temperature if temperature > 0 else 1.0
+        count = len(ids)
+        if hidden.is_cuda:
+            missing = rounded(count) - count
+            sources, ids = F.pad(sources, (0, missing)), F.pad(ids, (0, missing))
         picked = hidden.index_select(0, sources)
-        found: tuple[torch.Tensor, torch.Tensor] = _Scores.apply(picked, self.base.lm_head.weight, ids, scale)
-        return found
+        chosen, entropy = _Scores.apply(picked, self.base.lm_head.weight, ids, scale)
+        return chosen[:count], entropy[:count]
 
     def _layer(
         self,
@@ -136,25 +142,25 @@ class PackedModel:
     ) -> torch.Tensor:
         attention, mlp = layer.self_attn, layer.mlp
         normed = self._norm(hidden, layer.input_layernorm)
+        three = (attention.q_proj, attention.k_proj, attention.v_proj)
         q, k, v = (
-            self._linear(linear, normed, adapters).view(len(hidden), -1, self.head_size)
-            for linear in (attention.q_proj, attention.k_proj, attention.v_proj)
+            one.view(len(hidden), -1, self.head_size) for one in self._linears(three, normed, adapters)
         )
         q, k = (fused.rotate(one, *rotation, layout.positions) for one in (q, k))
         seen = attend(q, k, v, layout).reshape(len(hidden), -1)
-        hidden = hidden + self._linear(attention.o_proj, seen, adapters)
+        hidden = hidden + self._linears((attention.o_proj,), seen, adapters)[0]
         normed = self._norm(hidden, layer.post_attention_layernorm)
-        gate, up = (self._linear(linear, normed, adapters) for linear in (mlp.gate_proj, mlp.up_proj))
+        gate, up = self._linears((mlp.gate_proj, mlp.up_proj), normed, adapters)
         return hidden + self._gated(mlp.down_proj, gate, up, adapters)
 
     def _norm(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
         return F.rms_norm(hidden, (hidden.shape[-1],), norm.weight, self.epsilon)
 
-    def _linear(self, linear: Any, x: torch.Tensor, adapters: bool) -> torch.Tensor:
-        weight, bias, a, b, scale = self._weights(linear, adapters)
-        if a is None:
-            return F.linear(x, weight, bias)
-        out: torch.Tensor = _Linear.apply(x, weight, bias, a, b, scale)
+    def _linears(self, linears: Sequence[Any], x: torch.Tensor, adapters: bool) -> tuple[torch.Tensor, ...]:
+        parts = [self._weights(linear, adapters) for linear in linears]
+        scales = tuple(part[-1] for part in parts)
+        given = (one for part in parts for one in part[:-1])
+        out: tuple[torch.Tensor, ...] = _Linears.apply(x, scales, *given)
         return out
 
     def _gated(self, linear: Any, gate: torch.Tensor, up: torch.Tensor, adapters: bool) -> torch.Tensor:
@@ -203,7 +209,7 @@ def _linears(layer: Any) -> list[Any]:
 
 
 def _adapter_grads(
-    ctx: Any, grad: torch.Tensor, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale: float
+    grad: torch.Tensor, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """dA [rank, in] and dB [out, rank], in the type of the adapters."""
     small_a, small_b = a.to(x.dtype), b.to(x.dtype)
@@ -212,28 +218,33 @@ def _adapter_grads(
     return back.to(a.dtype) * scale, ahead.to(b.dtype) * scale
 
 
-class _Linear(torch.autograd.Function):  # type: ignore[misc]
-    """x W' + bias, where W has the adapter s B A folded in."""
+class _Linears(torch.autograd.Function):  # type: ignore[misc]
+    """Several x W' + bias of one x, each W perhaps with an adapter s B A folded in; gradients of x add up in place.
+
+    After x and the scales come weight, bias, A and B of each.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None,
-        a: torch.Tensor,
-        b: torch.Tensor,
-        scale: float,
-    ) -> torch.Tensor:
-        ctx.save_for_backward(x, weight, a, b)
-        ctx.scale = scale
-        return F.linear(x, weight, bias)
+        ctx: Any, x: torch.Tensor, scales: tuple[float, ...], *given: torch.Tensor | None
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.save_for_backward(x, *given)
+        ctx.scales = scales
+        return tuple(F.linear(x, weight, bias) for weight, bias in zip(given[::4], given[1::4]))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        x, weight, a, b = ctx.saved_tensors
-        back = grads[0] @ weight if ctx.needs_input_grad[0] else None
-        return back, None, None, *_adapter_grads(ctx, grads[0], x, a, b, ctx.scale), None
+        x, *given = ctx.saved_tensors
+        back: torch.Tensor | None = None
+        found: list[torch.Tensor | None] = []
+        for number, (grad, scale) in enumerate(zip(grads, ctx.scales)):
+            weight, _, a, b = given[4 * number : 4 * number + 4]
+            wants_weight, wants_bias = ctx.needs_input_grad[2 + 4 * number : 4 + 4 * number]
+            if ctx.needs_input_grad[0]:
+                back = grad @ weight if back is None else back.addmm_(grad, weight)
+            found += [grad.T @ x if wants_weight else None, grad.sum(0) if wants_bias else None]
+            found += _adapter_grads(grad, x, a, b, scale) if a is not None else (None, None)
+        return back, None, *found
 
 
 class _Gated(torch.autograd.Function):  # type: ignore[misc]
@@ -259,7 +270,7 @@ class _Gated(torch.autograd.Function):  # type: ignore[misc]
         grad = grads[0]
         x, gate_grad, up_grad = fused.gate_back(gate, up, grad @ weight)
         if a is not None:
-            return gate_grad, up_grad, None, *_adapter_grads(ctx, grad, x, a, b, ctx.scale), None
+            return gate_grad, up_grad, None, *_adapter_grads(grad, x, a, b, ctx.scale), None
         return gate_grad, up_grad, grad.T @ x if ctx.needs_input_grad[2] else None, None, None, None
 
 
@@ -309,3 +320,17 @@ class _Scores(torch.autograd.Function):  # type: ignore[misc]
 def _parts(count: int, width: int) -> list[slice]:
     size = max(1, LOGITS // width)
     return [slice(at, min(at + size, count)) for at in range(0, count, size)]
+
+
+def played_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every weight of the transformers model by its name there, adapters folded in: what a sampler plays with."""
+    base = base_model(model)
+    for name, module in base.named_modules():
+        if hasattr(module, "base_layer"):
+            linear = module.base_layer
+            yield f"{name}.weight", folded(module, linear.weight.dtype)
+            if linear.bias is not None:
+                yield f"{name}.bias", linear.bias.detach()
+    for name, parameter in base.named_parameters():
+        if ".base_layer." not in name and ".lora_" not in name:
+            yield name, parameter.detach()

@@ -49,6 +49,32 @@ class Packing:
         return found
 
 
+def rounded(count: int) -> int:
+    """At least `count`, and one of sixteen numbers between a power of two and the next.
+
+    Libraries choose a kernel for every new shape of a matrix product, which takes longer than the product.
+    """
+    step = 1 << max(0, count.bit_length() - 5)
+    return -(-count // step) * step
+
+
+def filled(packing: Packing, count: int) -> Packing:
+    """The packing with tokens that nobody uses up to `count`, in segments of their own of at most 128 tokens."""
+    missing = count - len(packing.tokens)
+    if missing <= 0:
+        return packing
+    sizes = np.diff(np.append(np.arange(0, missing, 128), missing))
+    ends = np.cumsum(sizes)
+    return Packing(
+        tokens=np.concatenate([packing.tokens, np.zeros(missing, dtype=np.int64)]),
+        positions=np.concatenate([packing.positions, np.arange(missing) % 128]),
+        starts=np.concatenate([packing.starts, packing.starts[-1] + ends]),
+        keys=np.concatenate([packing.keys, len(packing.tokens) + np.arange(missing)]),
+        key_starts=np.concatenate([packing.key_starts, packing.key_starts[-1] + ends]),
+        segments=packing.segments,
+    )
+
+
 def pack(rows: Sequence[IntArray]) -> Packing:
     """The packing of some rows, each with one token or more."""
     order = sorted_rows(rows)
@@ -98,14 +124,20 @@ def shared_lengths(rows: Sequence[IntArray], order: Sequence[int]) -> list[int]:
 def packs(rows: Ragged, numbers: IntArray, token_budget: int) -> Iterator[tuple[IntArray, int]]:
     """Cut the rows with the given numbers into passes of at most `token_budget` distinct tokens, and those tokens.
 
-    Rows that begin alike share a pass. A single row over the budget gets a pass of its own.
+    Rows that begin alike share a pass, and passes are of about equal size. A single row over the budget gets a pass of
+    its own.
     """
     some = [rows[int(number)] for number in numbers]
     order = sorted_rows(some)
+    shared = shared_lengths(some, order)
+    fresh = sum(len(some[row]) - same for row, same in zip(order, shared))
+    # As few passes as the budget allows; room for what the first row of a pass no longer shares.
+    passes = -(-fresh // token_budget) if fresh else 1
+    target = min(token_budget, -(-fresh // passes) + max(map(len, some), default=0))
     start, total = 0, 0
-    for place, same in enumerate(shared_lengths(some, order)):
+    for place, same in enumerate(shared):
         length = len(some[order[place]])
-        if place > start and total + length - same > token_budget:
+        if place > start and total + length - same > target:
             yield numbers[order[start:place]], total
             start, total, same = place, 0, 0
         total += length - same

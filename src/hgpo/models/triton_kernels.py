@@ -156,36 +156,56 @@ def _store_kernel(
 
 @triton.jit
 def _decode_kernel(
-    q, cache, out, slots, lengths, width, scale,
+    q, cache, out, marks, slots, lengths, width, scale, chunk,
     HEADS: tl.constexpr, KV: tl.constexpr, SIZE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1)
+    # One part of one row's tokens, for the queries that share a key head; `out` is [rows, parts, heads, size].
+    row, head, part = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     slot = tl.load(slots + row).to(tl.int64)
     length = tl.load(lengths + slot) + 1
     member, place, step = tl.arange(0, GROUP), tl.arange(0, SIZE), tl.arange(0, BLOCK)
     real = member < HEADS // KV
-    asks = (row * HEADS + head * (HEADS // KV) + member)[:, None] * SIZE + place[None]
-    query = tl.load(q + asks, mask=real[:, None], other=0.0)
+    asking = head * (HEADS // KV) + member
+    query = tl.load(q + (row * HEADS + asking)[:, None] * SIZE + place[None], mask=real[:, None], other=0.0)
     top = tl.full([GROUP], -1e30, dtype=tl.float32)
     total = tl.zeros([GROUP], dtype=tl.float32)
     seen = tl.zeros([GROUP, SIZE], dtype=tl.float32)
     keys = cache + (slot * width * 2 * KV + head) * SIZE
-    for begin in range(0, length, BLOCK):
+    for begin in range(part * chunk, tl.minimum(length, (part + 1) * chunk), BLOCK):
         at = begin + step
         inside = at < length
         where = at[:, None] * (2 * KV * SIZE) + place[None]
         k = tl.load(keys + where, mask=inside[:, None], other=0.0)
-        scores = tl.dot(query, tl.trans(k)).to(tl.float32) * scale
+        scores = tl.dot(query, tl.trans(k), input_precision="ieee").to(tl.float32) * scale
         scores = tl.where(inside[None], scores, -1e30)
         best = tl.maximum(top, tl.max(scores, 1))
         weights = tl.exp(scores - best[:, None])
         shrink = tl.exp(top - best)
         total = total * shrink + tl.sum(weights, 1)
         v = tl.load(keys + KV * SIZE + where, mask=inside[:, None], other=0.0)
-        seen = seen * shrink[:, None] + tl.dot(weights.to(v.dtype), v).to(tl.float32)
+        seen = seen * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee").to(tl.float32)
         top = best
-    tl.store(out + asks, seen / total[:, None], mask=real[:, None])
+    to = (row * tl.num_programs(2) + part) * HEADS + asking
+    tl.store(
+        out + to[:, None] * SIZE + place[None], seen / tl.maximum(total, 1e-30)[:, None], mask=real[:, None]
+    )
+    tl.store(marks + to, top + tl.log(tl.maximum(total, 1e-30)), mask=real)
+
+
+@triton.jit
+def _join_kernel(parts, marks, out, PARTS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr):
+    row, head, place = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.arange(0, SIZE)
+    top = -1e30
+    for part in tl.static_range(PARTS):
+        top = tl.maximum(top, tl.load(marks + (row * PARTS + part) * HEADS + head))
+    total = 0.0
+    seen = tl.zeros([SIZE], dtype=tl.float32)
+    for part in tl.static_range(PARTS):
+        at = (row * PARTS + part) * HEADS + head
+        weight = tl.exp(tl.load(marks + at) - top)
+        seen += weight * tl.load(parts + at * SIZE + place)
+        total += weight
+    tl.store(out + (row * HEADS + head) * SIZE + place, seen / total)
 
 
 def store(
@@ -212,16 +232,32 @@ def store(
     return q
 
 
+def decodes(q: torch.Tensor) -> bool:
+    """Whether `decode` takes queries of this head size: a power of two that fills the units for matrix products."""
+    return q.shape[-1] in (16, 32, 64, 128, 256)
+
+
 def decode(q: torch.Tensor, cache: torch.Tensor, slots: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """What each query [rows, heads, size] sees of its slot's `lengths[slot] + 1` cached tokens; others are not read."""
+    """What each query [rows, heads, size] sees of its slot's `lengths[slot] + 1` cached tokens; others are not read.
+
+    Few rows would leave most of a GPU idle: their tokens are read in several parts at once, and then joined.
+    """
     rows, heads, size = q.shape
-    kv = cache.shape[2] // 2
+    width, kv = cache.shape[1], cache.shape[2] // 2
+    parts = min(8, triton.cdiv(width, 256)) if rows * kv <= 128 else 1
     out = torch.empty_like(q)
+    halves = (
+        out if parts == 1 else torch.empty((rows, parts, heads, size), dtype=torch.float32, device=q.device)
+    )
+    marks = torch.empty((rows, parts, heads), dtype=torch.float32, device=q.device)
     group = max(16, triton.next_power_of_2(heads // kv))
-    _decode_kernel[(rows, kv)](
-        q, cache, out, slots, lengths, cache.shape[1], size**-0.5,
+    chunk = triton.cdiv(triton.cdiv(width, parts), 64) * 64
+    _decode_kernel[(rows, kv, parts)](
+        q, cache, halves, marks, slots, lengths, width, size**-0.5, chunk,
         HEADS=heads, KV=kv, SIZE=size, GROUP=group, BLOCK=64, num_warps=4,
     )  # fmt: skip
+    if parts > 1:
+        _join_kernel[(rows, heads)](halves, marks, out, PARTS=parts, HEADS=heads, SIZE=size)
     return out
 
 

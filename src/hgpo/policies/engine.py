@@ -80,12 +80,10 @@ class Source:
     """Its tokenizer."""
     url: str = ""
     """Base address of a server."""
-    seed: int = 0
-    """Of policies that draw without a model."""
 
 
 class Opener(Protocol):
-    """A class of engines, as the table knows it."""
+    """A class of engines, as the table knows it. It may have a `check(source)` that refuses settings early."""
 
     def open(self, source: Source) -> Engine:
         """An engine that is ready to play."""
@@ -104,24 +102,27 @@ class Entry:
     """The extra of this package that installs them."""
     trains: bool = False
     """`load` takes new weights, so a run can train with it."""
+    alone: bool = False
+    """It trains in one process only."""
 
 
 ENGINES: dict[str, Entry] = {
     "hf": Entry("hgpo.policies.hf.engine:HFEngine", ("torch", "transformers"), "train", trains=True),
-    "vllm": Entry("hgpo.policies.vllm:VllmEngine", ("vllm",), "vllm"),
+    "vllm": Entry("hgpo.policies.vllm:VllmEngine", ("vllm",), "vllm", trains=True, alone=True),
     "endpoint": Entry("hgpo.policies.endpoint:EndpointEngine"),
     "completions": Entry("hgpo.policies.completions:CompletionsEngine", ("transformers",), "train"),
     "scripted": Entry("hgpo.policies.scripted:ScriptedEngine"),
 }
 
 
-def check_engine(name: str, *, training: bool = False) -> Entry:
+def check_engine(name: str, *, training: bool = False, processes: int = 1) -> Entry:
     """The table's entry for `name`, before any work is done for it.
 
     Raises:
         UnknownName: there is no such engine.
         MissingExtra: a package that it needs is not installed.
-        BadSetting: a run that is `training` asks for an engine that cannot take new weights.
+        BadSetting: a run that is `training` asks for an engine that cannot take new weights, or not in so many
+            `processes`.
     """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
@@ -132,20 +133,36 @@ def check_engine(name: str, *, training: bool = False) -> Entry:
             f"rollout.engine is {name!r}, which cannot take the new weights of an update; expected one of: {able}. "
             f"To play a trained model with it, use hgpo eval --engine {name}."
         )
+    if training and entry.alone and processes > 1:
+        raise BadSetting(
+            f"rollout.engine is {name!r} in a run of {processes} processes; it trains in one. Use rollout.engine=hf, "
+            "or verl for several GPUs."
+        )
     for package in entry.packages:
-        if not _installed(package):
+        if not installed(package):
             raise MissingExtra(package, entry.extra, f"The engine {name!r}")
     return entry
 
 
 def open_engine(name: str, source: Source) -> Engine:
     """The engine called `name`, ready to play; raises what `check_engine` does."""
-    module, _, attribute = check_engine(name).place.partition(":")
-    opener = cast(Opener, getattr(importlib.import_module(module), attribute))
-    return opener.open(source)
+    return _opener(check_engine(name)).open(source)
 
 
-def _installed(package: str) -> bool:
+def check_opening(name: str, source: Source) -> None:
+    """Let the engine called `name` refuse what it would be opened with, before any work is done for it."""
+    check = getattr(_opener(check_engine(name)), "check", None)
+    if check is not None:
+        check(source)
+
+
+def _opener(entry: Entry) -> Opener:
+    module, _, attribute = entry.place.partition(":")
+    return cast(Opener, getattr(importlib.import_module(module), attribute))
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be imported; it is not."""
     if package in sys.modules:
         return sys.modules[package] is not None
     return importlib.util.find_spec(package) is not None

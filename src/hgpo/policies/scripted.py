@@ -24,19 +24,19 @@ SCRIPTED = ("expert", "random")
 class ScriptedEngine:
     """Plays with programs: fresh `Actor`s from `make`, whatever the temperature."""
 
-    def __init__(self, make: Callable[[], Actor], style: PromptStyle) -> None:
+    def __init__(self, make: Callable[[int], Actor], style: PromptStyle) -> None:
         self.make, self.style = make, style
         self.counters = Counters()
 
     @classmethod
     def open(cls, source: Source) -> ScriptedEngine:
-        """The environment's `expert`, or `random` commands decided by `source.seed`."""
+        """The environment's `expert`, or `random` commands decided by the seed of each episode."""
         env = source.stage.expert_source
-        return cls(lambda: actor(source.path, env, seed=source.seed), source.stage.style)
+        return cls(lambda seed: actor(source.path, env, seed=seed), source.stage.style)
 
     def policy(self, temperature: float) -> CountedPolicy:
         """A policy that knows no temperature."""
-        return CountedPolicy(ScriptedPolicy(self.make, self.style), self)
+        return CountedPolicy(SeededPolicy(self.make, self.style), self)
 
     def pause(self) -> None:
         """There is nothing to give back."""
@@ -55,7 +55,7 @@ class ScriptedPolicy:
     With `noise`, that share of the steps goes wrong: half of them play a random admissible command, half one that
     was admissible earlier and is not any more. `noisy` remembers which, so that nobody clones the mistakes; what
     the actor does after them is worth cloning. An actor with a method `slipped(action)` is told what was done instead
-    of its command.
+    of its command; one that plays `by_heart` makes no mistakes, for it could not recover.
     """
 
     def __init__(self, make: Callable[[], Actor], style: PromptStyle, noise: float = 0.0) -> None:
@@ -63,6 +63,10 @@ class ScriptedPolicy:
         self.actors: dict[str, Actor] = {}
         self.noisy: set[tuple[str, int]] = set()
         self.earlier: dict[str, set[str]] = {}
+
+    def actor(self, request: Request) -> Actor:
+        """Who plays the episode that begins with `request`."""
+        return self.make()
 
     async def encode(self, prompt: str) -> Sequence[int]:
         """Scripts have no tokens."""
@@ -73,14 +77,14 @@ class ScriptedPolicy:
         seen = Observation(request.observation, request.admissible, {"task": request.task})
 
         def begin() -> None:
-            self.actors[request.episode] = self.make()
+            self.actors[request.episode] = self.actor(request)
             self.actors[request.episode].reset(seen)
 
         if request.step == 0:
             _ask(request, begin)
         actor = self.actors[request.episode]
         action = intended = _ask(request, lambda: answers.action(actor.act(seen)))
-        if self.noise > 0 and request.admissible:
+        if self.noise > 0 and request.admissible and not getattr(actor, "by_heart", False):
             random = generator("noise", request.seed)
             before = self.earlier.setdefault(request.episode, set())
             if random.random() < self.noise:
@@ -104,6 +108,18 @@ class ScriptedPolicy:
         """Forget the episode's actor."""
         self.actors.pop(episode, None)
         self.earlier.pop(episode, None)
+
+
+class SeededPolicy(ScriptedPolicy):
+    """Actors that draw, each by the seed of its episode: other seeds of an evaluation are other draws."""
+
+    def __init__(self, make: Callable[[int], Actor], style: PromptStyle) -> None:
+        super().__init__(lambda: make(0), style)
+        self.seeded = make
+
+    def actor(self, request: Request) -> Actor:
+        """As the seed of the episode's first request decides."""
+        return self.seeded(request.seed)
 
 
 class ExploringPolicy:

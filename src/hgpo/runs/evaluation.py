@@ -152,7 +152,7 @@ def evaluate(
         temperature = config.eval.temperature
     try:
         with out_of_memory_explained():
-            source = Source(config, stage, target.model, url=url, seed=seeds[0])
+            source = Source(config, stage, target.model, url=url)
             with contextlib.closing(open_engine(engine, source)) as opened:
                 panel = make_panel(
                     stage, split or (config.eval.splits or ("in-domain",))[0], tasks, config.eval.max_steps

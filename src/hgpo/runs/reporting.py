@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from .curves import draw_run
 from .folder import RunFolder
 from .panels import Panel
 from .provenance import provenance
+from .statistics import between_shares
 from .tracking import Screen
 
 
@@ -18,6 +20,7 @@ def finish(
     panels: Mapping[str, Panel],
     screen: Screen,
     resume: str,
+    flag: str = "",
 ) -> dict[str, Any]:
     """Add the evaluations to `result`, write it and the curves, and say how it went.
 
@@ -27,6 +30,7 @@ def finish(
         panels: what it was evaluated on, by split.
         screen: where the closing lines go.
         resume: the command that continues the run.
+        flag: what a command needs besides to read the run (`hgpo.config.stored.allow_flag`).
     """
     rows = run.complete_metrics()
     for split, panel in panels.items():
@@ -34,17 +38,19 @@ def finish(
         if not values:
             continue
         gain = 100 * (values[-1] - values[0])
+        low, high = (100 * end for end in between_shares(values[0], values[-1], len(panel.tasks)))
         result[split] = {
             "start": values[0],
             "last": values[-1],
             "best": max(values),
             "gain_points": gain,
+            "gain_points_interval_95": [low, high],
             "tasks": len(panel.tasks),
             "panel": panel.digest,
         }
         screen.say(
             f"{split}: success {values[0]:.1%} -> {values[-1]:.1%} on {len(panel.tasks)} held-out tasks "
-            f"({gain:+.1f} points)"
+            f"({gain:+.1f} points, 95% interval {low:+.1f} to {high:+.1f})"
         )
     run.write_results({**result, **provenance()})
     drawn = draw_run(rows, run.curves, result["name"])
@@ -54,4 +60,16 @@ def finish(
     screen.say(f"model in {run.model}; {picture}")
     if result["ended"] != "finished":
         screen.say(f"continue with: {resume}")
+    screen.say("\n".join(["next:", *(f"  {command}" for command in next_commands(run, flag))]))
     return result
+
+
+def next_commands(run: RunFolder, flag: str = "") -> list[str]:
+    """What can be done with a run that has ended; `flag` is what `hgpo eval` needs besides."""
+    place = shlex.quote(str(run.path))
+    commands = [f"hgpo eval {place}{flag}"]
+    if run.rollout_files():
+        commands.append(f"hgpo inspect {place} --html report.html")
+    if run.description().panels:
+        commands.append(f"hgpo compare {place} ANOTHER_RUN")
+    return commands

@@ -15,7 +15,7 @@ from ..config.schema import Config
 from ..envs.actions import TAGS, action_form, parse
 from ..envs.actors import RandomActor, expert
 from ..errors import BadSetting
-from ..learn.clone import clone, tokenised
+from ..learn.clone import clone, packs_clone, tokenised
 from ..learn.demonstrations import Demonstrations, demonstrate
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
@@ -73,8 +73,13 @@ def _begin(
 ) -> tuple[Any, Any]:
     """The model before cloning."""
     if config.model.path != "tiny":
-        # Cloning changes weights by less than bfloat16 can hold: train in float32, round when saving.
-        model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
+        model, tokenizer = load_model(config.model.path, config.model, device)
+        if packs_clone(model, config, device):
+            return model, tokenizer
+        if config.model.dtype != "float32":
+            # Cloning changes weights by less than bfloat16 can hold: train in float32, round when saving.
+            del model
+            model, tokenizer = load_model(config.model.path, replace(config.model, dtype="float32"), device)
         if config.model.gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         return model, tokenizer

@@ -8,7 +8,8 @@ import time
 from typing import Any, TextIO
 
 from ..config.schema import TrackConfig
-from ..errors import MissingExtra
+from ..errors import BadSetting, MissingExtra
+from ..policies.engine import installed
 from .folder import RunFolder
 
 
@@ -71,6 +72,17 @@ class Screen:
             self.width = 0
 
 
+def check_trackers(settings: TrackConfig) -> None:
+    """Complain about a tracker whose package is not installed, before anything is done.
+
+    Raises:
+        MissingExtra: says which.
+    """
+    for wanted, package in ((settings.tensorboard, "tensorboard"), (settings.wandb, "wandb")):
+        if wanted and not installed(package):
+            raise MissingExtra(package, "track", f"track.{package}")
+
+
 class Trackers:
     """TensorBoard and W&B; without either, nothing happens."""
 
@@ -78,24 +90,26 @@ class Trackers:
         self.board: Any = None
         self.wandb: Any = None
         if settings.tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise MissingExtra("tensorboard", "track", "track.tensorboard") from error
+            from torch.utils.tensorboard import SummaryWriter
+
             self.board = SummaryWriter(str(run.tensorboard))
         if settings.wandb:
+            import wandb
+
             try:
-                import wandb
-            except ImportError as error:
-                raise MissingExtra("wandb", "track", "track.wandb") from error
-            self.wandb = wandb.init(
-                project=settings.wandb,
-                name=name,
-                config=config,
-                dir=os.environ.get("WANDB_DIR", str(run.path)),
-                id=f"{name}-{run.path.name}".replace("/", "-")[:120],
-                resume="allow",
-            )
+                self.wandb = wandb.init(
+                    project=settings.wandb,
+                    name=name,
+                    config=config,
+                    dir=os.environ.get("WANDB_DIR", str(run.path)),
+                    id=f"{name}-{run.path.name}".replace("/", "-")[:120],
+                    resume="allow",
+                )
+            except Exception as error:  # no login, no network, a project that is none
+                raise BadSetting(
+                    f"track.wandb={settings.wandb}: W&B cannot be used ({type(error).__name__}: {error}). Log in with "
+                    "`wandb login`, set WANDB_MODE=offline, or leave track.wandb out."
+                ) from error
 
     def log(self, row: dict[str, Any]) -> None:
         """Send an iteration's numbers."""

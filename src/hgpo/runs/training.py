@@ -27,13 +27,15 @@ from ..estimators.estimate import Computed, arrange, compute
 from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
 from ..files import is_full, plain
 from ..learn.distributed import Processes
-from ..learn.learner import Learner
+from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.device import pick_device
+from ..models.device import device_memory, pick_device
+from ..models.hub import check_hub
 from ..models.load import check_source, load_model, save_model
+from ..models.memory import Shape, check_memory, estimate, shape_of
 from ..models.out_of_memory import out_of_memory_explained
-from ..policies.engine import Counters, Source, check_engine, open_engine
+from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
 from .alarms import Alarms
 from .folder import Description, RunFolder, TrainState
@@ -46,7 +48,7 @@ from .reporting import finish
 from .rollout import Rollout, roll_out
 from .start import makes_start, prepare
 from .stopping import Stop, StopRequested
-from .tracking import Screen, Trackers
+from .tracking import Screen, Trackers, check_trackers
 
 
 def train(
@@ -94,11 +96,19 @@ def _train(
         config = folder.config(allow_env=allow_env)
     if not folder.start.is_dir():  # a run that has made its start needs no other model
         check_source(config.model.path)
-    check_engine(config.rollout.engine, training=True)
+        if config.model.path != "tiny":
+            check_hub(config.model.path)
+    many = int(os.environ.get("WORLD_SIZE", "1"))
+    check_engine(config.rollout.engine, training=True, processes=many)
+    check_trackers(config.track)
     find_loss(config.update.loss)
+    check_correction(config.update)
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
+    needed = None if folder.start.is_dir() else shape_of(config.model.path)
+    if needed is not None and processes.device.type == "cuda":
+        check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:
         with out_of_memory_explained():
             screen = Screen(config.iterations, stream, quiet=quiet or not processes.first)
@@ -139,6 +149,7 @@ class _Run:
             screen,
         )
         self.stage = open_stage(config)
+        check_opening(config.rollout.engine, Source(config, self.stage, config.model.path))
         self.estimator = estimator_settings(config)
         self.name = experiment_name(config)
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
@@ -148,6 +159,7 @@ class _Run:
         self.read_replies = False
         self.alarms = Alarms()
         self.began = time.monotonic()
+        self.played: tuple[StepBatch, int] | None = None
 
     def go(self) -> dict[str, Any]:
         """The whole run."""
@@ -159,27 +171,23 @@ class _Run:
             if not self.folder.exists():
                 self.folder.describe(described)
         self.processes.barrier()
-        state = self._set_up()
-        if described is not None:
-            # Of a run that goes on nothing is changed before all of it was read and found whole.
-            self.folder.describe(described)
-        # Until here an interrupt ends the run at once, for there is nothing to save; from here on it is remembered.
-        with self.stop:
-            return self._train(state)
+        # Before the minutes of a warm start: without a login there is no W&B.
+        track = config.track if self.processes.first else replace(config.track, tensorboard=False, wandb="")
+        with contextlib.closing(Trackers(track, self.folder, self.name, as_dict(config))) as trackers:
+            state = self._set_up()
+            if described is not None:
+                # Of a run that goes on nothing is changed before all of it was read and found whole.
+                self.folder.describe(described)
+            # Until here an interrupt ends the run at once, for there is nothing to save; from here on it is remembered.
+            with self.stop:
+                return self._train(state, trackers)
 
-    def _train(self, state: TrainState) -> dict[str, Any]:
+    def _train(self, state: TrainState, trackers: Trackers) -> dict[str, Any]:
         """From the first iteration to the outcome."""
         config = self.config
-        trackers = Trackers(
-            config.track if self.processes.first else replace(config.track, tensorboard=False, wandb=""),
-            self.folder,
-            self.name,
-            as_dict(config),
-        )
         try:
             state, why = self._loop(state, trackers)
         finally:
-            trackers.close()
             self.player.engine.close()
             self.stage.close()
         result = {
@@ -190,13 +198,14 @@ class _Run:
             "best_iteration": state.best_iteration,
         }
         if self.processes.first:
+            self._keep_last()
             self.folder.export(
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial),
                 as_dict(config),
                 state.iteration,
             )
             resume = f"hgpo train --resume {self.folder.path}{allow_flag(config)}"
-            result = finish(self.folder, result, self.panels, self.screen, resume)
+            result = finish(self.folder, result, self.panels, self.screen, resume, allow_flag(config))
         # Leave together: a process that tears its connections down early can bring the others down.
         self.processes.barrier()
         return result
@@ -231,6 +240,11 @@ class _Run:
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
+        shape = Shape.of(model.config.to_dict())
+        if shape is not None and self.processes.device.type == "cuda":
+            needed = estimate(shape, config, self.processes.size)
+            held = device_memory(self.processes.device) / 2**30
+            self.screen.say(f"memory: {needed} of {held:.0f} GiB")
         return state
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
@@ -295,6 +309,7 @@ class _Run:
         phases.end("estimate")
         losses = self._update(batch, trained, number)
         phases.end("update")
+        self.played = (batch, number)
         if self.processes.first and config.rollout.keep_every and number % config.rollout.keep_every == 0:
             self.folder.write_rollouts(batch, number)
         state = replace(
@@ -316,6 +331,12 @@ class _Run:
             **evaluated,
         }
         return plain(row), state
+
+    def _keep_last(self) -> None:
+        """Write the rollouts of the last iteration, whatever its number, so that a short run can be looked at too."""
+        every = self.config.rollout.keep_every
+        if self.played is not None and every and self.played[1] % every:
+            self.folder.write_rollouts(*self.played)
 
     def _play(self, cursor: int, number: int) -> tuple[Rollout, Counters]:
         """The rollouts of iteration `number`, from task `cursor` on, and what generating them took."""

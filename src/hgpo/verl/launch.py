@@ -153,7 +153,7 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
         "best_iteration": run.best_iteration(),
     }
     resume = f"hgpo verl launch --resume --run {run.path}{allow_flag(config)}"
-    finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume)
+    finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume, allow_flag(config))
 
 
 def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:

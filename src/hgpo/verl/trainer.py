@@ -105,7 +105,8 @@ class HgpoTrainer:
     def _keep(self, ours: Advantages, keys: list[str], partition: str) -> None:
         """Write this iteration's steps, with the advantages read back from what verl trains on."""
         step, every = self.global_steps, self.hgpo.rollout.keep_every  # type: ignore[attr-defined]
-        if self.folder is None or not every or step % every:
+        last = self.hgpo.iterations
+        if self.folder is None or not every or (step % every and step != last):
             return
         fields = ["advantages", "response_mask", "prompts", "responses"]
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=fields)

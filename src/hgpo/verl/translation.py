@@ -200,6 +200,9 @@ FATES: dict[str, Fate] = {
     "rollout.batch_tokens": WithoutEffect(
         "verl's rollout servers form their batches by free memory (--gpu-memory)"
     ),
+    "rollout.memory_share": WithoutEffect("verl's rollout servers take their share by --gpu-memory"),
+    "rollout.sleep": WithoutEffect("verl's rollout servers sleep as verl has them sleep"),
+    "rollout.request_seeds": WithoutEffect("verl's rollout servers seed themselves"),
     "rollout.keep_every": _TRAINER,
     "estimator.name": _ADVANTAGES,
     "estimator.invalid_penalty": _ADVANTAGES,
@@ -261,6 +264,16 @@ FATES: dict[str, Fate] = {
         lambda config, start: {
             "algorithm.rollout_correction.bypass_mode": config.update.old_logprobs == "sampled"
         }
+    ),
+    "update.importance_cap": Translated(
+        lambda config, start: (
+            {
+                "algorithm.rollout_correction.rollout_is": "token",
+                "algorithm.rollout_correction.rollout_is_threshold": config.update.importance_cap,
+            }
+            if config.update.importance_cap
+            else {}
+        )
     ),
     "update.filter_groups": Translated(
         lambda config, start: {"algorithm.filter_groups.enable": config.update.filter_groups}

@@ -15,6 +15,9 @@ class GoldActor:
         solution: the actions that solve a task, by its id.
     """
 
+    by_heart = True
+    """It cannot recover from a mistake."""
+
     def __init__(self, solution: Callable[[str], Sequence[str]]) -> None:
         self.solution = solution
         self.actions: Sequence[str] = ()

@@ -39,7 +39,7 @@ WIDTH_STEP = 128
 """The length of slots is rounded up to a multiple of this, so that few lengths occur."""
 CHECK_EVERY = 4
 """Tokens between two looks at which rows have ended; a look waits for the device."""
-PREFILL_TOKENS = 32768
+PREFILL_TOKENS = 65536
 """Prompts are prefilled in parts of about this many tokens: enough to fill a GPU, few enough for its memory."""
 
 
@@ -96,6 +96,7 @@ class Decoder:
         self.weights = Weights(model)
         self.device = self.weights.device
         self.stops = torch.tensor(sorted(set(stop_ids)), device=self.device)
+        self.ends = frozenset(stop_ids)
         self.max_new_tokens = max_new_tokens
         self.slots: Slots | None = None
         self.pool: Any = None
@@ -257,9 +258,9 @@ class Decoder:
             return []
         where = torch.tensor(slots, device=self.device)
         ids, logs = state.out[where].tolist(), state.logs[where].tolist()
-        counts, stops = state.counts[where].tolist(), set(self.stops.tolist())
+        counts = state.counts[where].tolist()
         return [
-            Sampled(row_ids[:count], row_logs[:count], row_ids[count - 1] in stops)
+            Sampled(row_ids[:count], row_logs[:count], row_ids[count - 1] in self.ends)
             for row_ids, row_logs, count in zip(ids, logs, counts)
         ]
 

@@ -25,7 +25,7 @@ LAYOUT = (
     Entry("metrics.jsonl", "one line per iteration"),
     Entry(
         "rollouts/NNNNNN.parquet",
-        "steps and advantages of every `rollout.keep_every`-th iteration (`.jsonl.gz` without pyarrow)",
+        "steps and advantages of every `rollout.keep_every`-th iteration and of the last (`.jsonl.gz` without pyarrow)",
     ),
     Entry("start/", "the policy that the run began with, if the run made it (`model=tiny`, `warm.episodes`)"),
     Entry(

@@ -1,0 +1,171 @@
+"""How much memory of a GPU a run needs, reckoned from the model's shape and the settings; needs no torch.
+
+What is counted, in bytes, for a model of P weights in a type of w bytes (2 for bfloat16):
+
+    weights      w P for the policy, w P again for the sampler's copy, w P for the reference of a KL to the start
+                 (a run with adapters needs none, but a copy of the layers with the adapters folded in)
+    optimiser    for each trained weight its float32 copy, its gradient and two moments: 18 bytes, 16 for adapters and
+                 12 for float32 weights, which are their own copies
+    a pass       for every token of `update.micro_tokens` and every layer what the backward pass reads again, or one
+                 vector a layer with checkpointing; the logits of the replies in parts
+    sampling     keys and values of all rollouts at their longest, within `rollout.batch_tokens`
+
+It is an estimate of the largest need, not a measurement: fragmentation adds to it, short prompts take from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.schema import Config
+from ..errors import BadSetting
+
+GIB = 2**30
+RESERVE = 0.06
+"""Share of a device that is left to the driver, to libraries and to fragments."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a decoder-only transformer."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    head_size: int
+    vocabulary: int
+    tied: bool
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Shape | None:
+        """The shape that a `config.json` describes; None when it is not that of such a model."""
+        try:
+            heads, hidden = int(content["num_attention_heads"]), int(content["hidden_size"])
+            return cls(
+                layers=int(content["num_hidden_layers"]),
+                hidden=hidden,
+                intermediate=int(content["intermediate_size"]),
+                heads=heads,
+                key_heads=int(content.get("num_key_value_heads") or heads),
+                head_size=int(content.get("head_dim") or hidden // heads),
+                vocabulary=int(content["vocab_size"]),
+                tied=bool(content.get("tie_word_embeddings", False)),
+            )
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            return None
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights of all linear layers of all blocks."""
+        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
+        attention = self.hidden * (2 * queries + 2 * keys)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def weights(self) -> int:
+        """Weights in all (norms and biases, which are few, not counted)."""
+        return self.layer_weights + self.vocabulary * self.hidden * (1 if self.tied else 2)
+
+    def adapter_weights(self, rank: int) -> int:
+        """Weights of adapters on all linear layers."""
+        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
+        ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys) + 3 * (self.hidden + self.intermediate)
+        return self.layers * rank * ends
+
+    def kept(self) -> int:
+        """Numbers that one layer keeps of each token for the backward pass."""
+        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
+        return 4 * self.hidden + 2 * queries + 2 * keys + 2 * self.intermediate
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes by what they are for."""
+
+    weights: int
+    optimiser: int
+    one_pass: int
+    sampling: int
+
+    @property
+    def fixed(self) -> int:
+        """What no setting of passes and batches changes."""
+        return self.weights + self.optimiser
+
+    @property
+    def total(self) -> int:
+        """Passes and sampling do not need their memory at once only where an engine gives it back; count both."""
+        return self.fixed + self.one_pass + self.sampling
+
+    def __str__(self) -> str:
+        parts = (
+            ("weights", self.weights),
+            ("optimiser", self.optimiser),
+            ("a pass", self.one_pass),
+            ("sampling", self.sampling),
+        )
+        return f"about {_gib(self.total)} GiB ({', '.join(f'{name} {_gib(part)}' for name, part in parts)})"
+
+
+def estimate(shape: Shape, config: Config, processes: int = 1) -> Estimate:
+    """What a run with these settings needs on each of its GPUs."""
+    model, update, rollout = config.model, config.update, config.rollout
+    half = model.dtype == "bfloat16"
+    wide = 2 if half else 4
+    weights = wide * shape.weights // processes + wide * shape.weights
+    if model.lora_rank:
+        trained = shape.adapter_weights(model.lora_rank)
+        weights += wide * shape.layer_weights
+        optimiser = 16 * trained
+    else:
+        weights += wide * shape.weights // processes if update.kl_coef > 0 else 0
+        optimiser = (18 if half else 12) * shape.weights // processes
+    layers = 1 if model.gradient_checkpointing else shape.layers
+    kept = layers * shape.kept() + (shape.layers * shape.hidden if model.gradient_checkpointing else 0)
+    # In the backward pass of a feed-forward layer four more rows of its width are alive.
+    one_pass = update.micro_tokens * wide * (kept + 4 * shape.intermediate) + 12 * 2**26
+    longest = config.agent.max_prompt_tokens + config.agent.max_response_tokens
+    rows = max(1, min(rollout.tasks * rollout.group_size, rollout.batch_tokens // longest))
+    sampling = rows * longest * shape.layers * 2 * shape.key_heads * shape.head_size * wide
+    return Estimate(weights, optimiser, one_pass, sampling)
+
+
+def check_memory(found: Estimate, device_bytes: int) -> None:
+    """Refuse a run that cannot even hold its weights and optimiser.
+
+    Raises:
+        BadSetting: it cannot; whatever else is too much is tried in smaller passes.
+    """
+    if found.fixed > device_bytes * (1 - RESERVE):
+        raise BadSetting(
+            f"The weights and the optimiser of this run need about {_gib(found.fixed)} GiB, but the GPU has "
+            f"{_gib(device_bytes)} GiB. Train adapters with model.lora_rank=16, choose a smaller model, or train on "
+            "several GPUs with torchrun."
+        )
+
+
+def shape_of(path: str) -> Shape | None:
+    """The shape of the model in a folder or in the hub's local cache; None where that cannot be known yet."""
+    folder = Path(path)
+    if not folder.is_dir():
+        home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+        known = sorted(
+            (home / "hub" / f"models--{path.replace('/', '--')}" / "snapshots").glob("*/config.json")
+        )
+        folder = known[-1].parent if known else folder
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return Shape.of(content) if isinstance(content, dict) else None
+
+
+def _gib(count: int) -> str:
+    return f"{count / GIB:.1f}" if count < 10 * GIB else f"{count / GIB:.0f}"
