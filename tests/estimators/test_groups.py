@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hgpo.estimators.groups import Groups, dense, within_task
+from hgpo.estimators.groups import Groups, within_task
+from hgpo.steps.labels import dense
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.sampled_from([1, 7, 10**6, 10**12]))

@@ -13,6 +13,7 @@ from hgpo.learn.batching import inputs, packed_tensors, tensors
 from hgpo.learn.objective import spread, token_logprobs
 from hgpo.models.lora import merged
 from hgpo.models.packed import PackedModel, folded, played_weights, supported
+from hgpo.models.packing import filled, pack
 
 from ..learn.tokens import Row, batch_of
 from ..policies.hf.test_decoder import tiny
@@ -72,6 +73,40 @@ def test_the_same_log_probabilities_entropies_and_gradients(
         if one.grad is not None:
             torch.testing.assert_close(other.grad, one.grad, atol=2e-4, rtol=1e-3, msg=name)
     assert any(one.grad is not None for one in models[1].parameters())
+
+
+def test_the_order_of_the_rows_changes_no_bit() -> None:
+    """Rows are sorted by their tokens, so whoever gives them in whatever order gets the same passes."""
+    batch, model = rows(), PackedModel(tiny("Qwen2"))
+    found = scores(model, batch, 1.0)
+    order = np.random.default_rng(3).permutation(len(batch))
+    again = scores(model, batch.take(order), 1.0)
+    for one, other in zip(found, again):
+        assert torch.equal(one[torch.from_numpy(order)], other)
+
+
+def test_a_row_does_not_depend_on_its_pass() -> None:
+    batch, model = rows(), PackedModel(tiny("Llama"))
+    whole = scores(model, batch, 1.0)[0]
+    for row in range(len(batch)):
+        alone = scores(model, batch.take(np.array([row])), 1.0)[0]
+        torch.testing.assert_close(alone[0], whole[row, : alone.shape[1]])
+
+
+def test_tokens_that_fill_a_pass_up_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [tiny("Llama"), tiny("Llama")]
+    plain = scores(PackedModel(models[0]), rows(), 1.0)[0]
+
+    def full(given: Any) -> Any:
+        return filled(pack(given), 200)
+
+    monkeypatch.setattr("hgpo.learn.batching.pack", full)
+    more = scores(PackedModel(models[1]), rows(), 1.0)[0]
+    torch.testing.assert_close(plain, more)
+    for one in (plain, more):
+        one.sum().backward()
+    for one, other in zip(*(model.parameters() for model in models)):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-4)
 
 
 def test_an_entropy_that_is_only_watched_has_no_gradient() -> None:

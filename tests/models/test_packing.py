@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hgpo.models.packing import Packing, pack, packs
+from hgpo.models.packing import Packing, filled, pack, packs, rounded
 from hgpo.steps.columns import Ragged
 
 
@@ -61,3 +61,23 @@ def test_passes_hold_all_rows_within_the_budget(budget: int) -> None:
 
 def test_no_rows_make_no_pass() -> None:
     assert list(packs(Ragged.of([[1]], np.int64), np.arange(0), 5)) == []
+
+
+def test_few_sizes_occur() -> None:
+    sizes = {rounded(count) for count in range(16384, 32769)}
+    assert len(sizes) == 17
+    assert all(count <= rounded(count) <= count * 17 / 16 for count in range(1, 5000))
+
+
+@pytest.mark.parametrize("more", [0, 1, 127, 128, 300])
+def test_what_fills_up_stands_apart(more: int) -> None:
+    rows = some(3, 20, 3)
+    packing = pack(rows)
+    full = filled(packing, len(packing.tokens) + more)
+    assert len(full.tokens) == len(packing.tokens) + more
+    assert [row(full, number, len(ids)) for number, ids in enumerate(rows)] == [ids.tolist() for ids in rows]
+    assert full.key_starts[-1] == len(full.keys)
+    assert full.starts[-1] == len(full.tokens)
+    apart = full.keys[full.key_starts[len(packing.starts) - 1] :]
+    assert apart.tolist() == list(range(len(packing.tokens), len(full.tokens)))
+    assert np.diff(full.starts).max() <= max(128, np.diff(packing.starts).max())

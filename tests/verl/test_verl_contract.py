@@ -607,3 +607,43 @@ def test_policy_losses_are_ours(name, aggregate):
     ours = (terms * weights).sum()
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(torch.autograd.grad(ours, logs), torch.autograd.grad(theirs, logs))
+
+
+def test_rollouts_of_a_group_ask_the_same_server_as_long_as_all_servers_have_groups(tmp_path):
+    from hgpo.verl.loop import session_of
+
+    config = load("quickstart", [*SMALL, "rollout.tasks=16"])
+    few = composed(words_of(config, tmp_path, Cluster(gpus=8)))
+    assert session_of(few, row(0)) == session_of(few, row(1)) == "u1"
+    many = composed(words_of(config, tmp_path, Cluster(gpus=16)))
+    assert session_of(many, row(0)) != session_of(many, row(1))
+    shared = composed(words_of(config, tmp_path, Cluster(gpus=16, tensor_parallel=2)))
+    assert session_of(shared, row(0)) == session_of(shared, row(1))
+    sure = composed([*words_of(config, tmp_path), "actor_rollout_ref.rollout.full_determinism=true"])
+    assert session_of(sure, row(0)) != session_of(sure, row(1))
+
+
+def test_the_gap_between_sampler_and_trainer_counts_trained_tokens_only():
+    import torch
+
+    from hgpo.verl.advantage import logprob_gap
+
+    ours = [torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-5.0])]
+    theirs = [torch.tensor([-1.5, -2.0, -9.0]), torch.tensor([0.0])]
+    masks = [torch.tensor([1, 1, 0]), torch.tensor([0])]
+    assert logprob_gap(ours, theirs, masks) == {"engine/logprob_gap": 0.25, "engine/logprob_gap_max": 0.5}
+    assert logprob_gap(ours, theirs, [torch.zeros(3), torch.zeros(1)]) == {}
+
+
+@pytest.mark.parametrize("old", ["sampled", "recomputed"])
+def test_truncated_weights_need_recomputed_log_probabilities(old, tmp_path):
+    """With the sampler's own log-probabilities as the old ones verl would leave the correction out without a word."""
+    from hgpo.verl.trainer import _check
+
+    config = load("quickstart", [f"update.old_logprobs={old}"])
+    found = composed([*words_of(config, tmp_path), "algorithm.rollout_correction.rollout_is=token"])
+    if old == "recomputed":
+        _check(found)
+    else:
+        with pytest.raises(BadSetting, match=r"set update\.old_logprobs=recomputed"):
+            _check(found)

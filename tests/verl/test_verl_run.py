@@ -111,6 +111,9 @@ def test_one_process_trains_on_our_advantages(one):
     assert metrics[2]["grad_norm"] > 0
     assert "eval/in-domain/success" in metrics[0]
     assert "eval/in-domain/success" in metrics[2]
+    # Sampler and trainer hold the same weights; they differ by verl's bfloat16 in the trainer.
+    assert 0 < metrics[1]["engine/logprob_gap"] < 0.05
+    assert metrics[1]["seconds/rollout"] + metrics[1]["seconds/update"] < metrics[1]["seconds"]
 
 
 def test_the_prompts_are_those_of_the_local_runner(one):
@@ -247,6 +250,88 @@ def test_compare_eval_and_inspect_read_the_run_like_a_local_one(one, tmp_path):
     assert found["model"] == str(RunFolder(run).verl_model(2))
     assert found["success"] == json.loads(hgpo("eval", str(run), *options))["success"]
     assert f"{theirs.estimator['name']} with" in hgpo("inspect", str(run))
+
+
+def test_adapters_are_trained_played_and_exported_merged(tmp_path):
+    """A LoRA run: what `hgpo eval` plays is the policy that verl trained and evaluated last."""
+    from safetensors.torch import load_file
+
+    run, world = tmp_path / "lora", "tests.verl.worlds:Corridor"
+    words = [
+        f"env={world}",
+        "agent.prompt=generic",
+        "agent.max_steps=9",
+        "model.lora_rank=4",
+        "update.lr=0.02",
+    ]
+    result = dry_run(run, "quickstart", *words, "eval.tasks=8")
+    assert result["steps"] == 2
+    check_numbers(run, world)
+    start, model = (load_file(run / name / "model.safetensors") for name in ("start", "model"))
+    assert start.keys() == model.keys()
+    moved = {name for name in start if (start[name].float() - model[name].float()).abs().max() > 1e-4}
+    assert moved
+    assert all("_proj" in name for name in moved)
+    options = [
+        "--tasks",
+        "8",
+        "--seeds",
+        "123",
+        "--allow-env",
+        world,
+        "--logs",
+        str(tmp_path / "logs"),
+        "--json",
+    ]
+    found = json.loads(hgpo("eval", str(run), *options))
+    first, *_, last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    played = ("success", "steps")
+    assert {name: found[name] for name in played} == {
+        name: pytest.approx(last[f"eval/in-domain/{name}"]) for name in played
+    }
+    # How long the episodes are depends on every reply: the model without its adapters plays others.
+    assert last["eval/in-domain/return"] != first["eval/in-domain/return"]
+    again = json.loads(hgpo("eval", str(run), "--checkpoint", "2", *options))
+    assert again["steps"] == found["steps"]
+
+
+def test_an_interrupt_ends_ray_and_all_of_its_processes(tmp_path):
+    import signal
+    import time
+
+    run, mark = tmp_path / "run", f"HGPO_TEST_FAMILY={tmp_path}".encode()
+
+    def family():
+        found = set()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                    found.add(int(folder.name))
+            except OSError:
+                continue
+        return found
+
+    started = subprocess.Popen(
+        [sys.executable, "-m", "hgpo", "verl", "dry-run", "quickstart", "--run", str(run)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            "HGPO_TEST_FAMILY": str(tmp_path),
+        },
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log, end = run / "verl.log", time.monotonic() + 300
+    while time.monotonic() < end and not (log.exists() and "hgpo> " in log.read_text(errors="replace")):
+        assert started.poll() is None, started.stderr.read()
+        time.sleep(0.5)
+    assert len(family()) > 5
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=120)
+    assert started.returncode not in (0, 2)
+    assert family() == set()
+    assert "verl is up; its workers load the model" in said
 
 
 def test_a_run_is_not_overwritten(one):

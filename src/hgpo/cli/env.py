@@ -134,9 +134,10 @@ def _show(stage: Stage, split: str, seed: int) -> None:
 
     task = stage.tasks(split)[0]
     policy = ExploringPolicy(stage.style)
-    stage.play(policy, [Job(task, task, 0, derive("check", seed))])  # what is made once is not timed
+    jobs = [Job(task, task, index, derive("check", seed, index)) for index in range(8)]
+    stage.play(policy, jobs)  # copies of the environment are made once, and not timed
     start = time.perf_counter()
-    played = stage.play(policy, [Job(task, task, index, derive("check", seed, index)) for index in range(8)])
+    played = stage.play(policy, jobs)
     seconds = time.perf_counter() - start
     if not played.episodes:
         raise EnvironmentFailed(f"No episode could be played. {played.causes[0] if played.causes else ''}")

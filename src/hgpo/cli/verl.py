@@ -1,8 +1,9 @@
-"""Train on a cluster with verl: doctor, dry-run, launch, data.
+"""Train on a cluster with verl: doctor, dry-run, launch, memory, data.
 
     hgpo verl doctor [--cpu]                      what is installed, what fits, what is missing and how to repair it
     hgpo verl dry-run PRESET --run FOLDER         two real steps of verl on the CPU with a tiny random model
     hgpo verl launch PRESET key=value ... --run FOLDER --gpus 2
+    hgpo verl memory PRESET --machine 8x80gb      what a run takes of each GPU's memory, with the arithmetic
     hgpo verl data PRESET key=value ... --out FOLDER
 
 Presets and settings are those of `hgpo train`. Words that start with one of verl's own sections (trainer.,
@@ -12,12 +13,21 @@ actor_rollout_ref., data., ...) or with + go to verl as they are. `launch --prin
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ._options import add_allow_env, add_words, number, path_word, split_preset
 from ._resume import as_asked
+
+if TYPE_CHECKING:
+    from ..verl.overrides import Cluster
+
+TOO_LARGE = (
+    "use more GPUs, model.lora_rank=16, --offload, a smaller --gpu-memory or a smaller update.micro_tokens."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,36 +59,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     launch.add_argument("--resume", action="store_true", help="continue the run in that folder")
     add_allow_env(launch)
+    launch.add_argument(
+        "--verbose", action="store_true", help="show all of verl's output (it is in RUN/verl.log)"
+    )
     launch.add_argument("--print", action="store_true", help="print the command and stop")
-    launch.add_argument("--nodes", type=number(int, low=1), default=1, help="machines (default: 1)")
-    launch.add_argument(
-        "--gpus", type=number(int, low=1), default=1, help="GPUs of each machine (default: 1)"
-    )
-    launch.add_argument("--engine", default="vllm", choices=["vllm", "sglang"], help="rollout server")
-    launch.add_argument("--mode", default="sync", help="sync (default), colocate_async or separate_async")
-    launch.add_argument(
-        "--tensor-parallel", type=number(int, low=1), default=1, help="GPUs that share a rollout server"
-    )
-    launch.add_argument(
-        "--gpu-memory",
-        type=number(float, low=0, high=1),
-        default=0.6,
-        help="share of it for rollouts (default: 0.6)",
-    )
-    launch.add_argument(
-        "--offload", action="store_true", help="keep the optimiser in CPU memory while sampling"
-    )
-    launch.add_argument(
-        "--workers", type=number(int, low=1), default=8, help="processes that run episodes (default: 8)"
-    )
-    launch.add_argument(
-        "--rollout-nodes", type=number(int, low=1), default=1, help="machines for rollouts (separate_async)"
-    )
-    launch.add_argument(
-        "--rollout-gpus", type=number(int), default=0, help="GPUs of each of them (separate_async)"
-    )
-    launch.add_argument(
-        "--ray-address", default="", metavar="ADDRESS", help="an existing Ray cluster, or auto"
+    _add_cluster(launch)
+
+    memory = actions.add_parser("memory", help="reckon the memory of a run", allow_abbrev=False)
+    add_words(memory)
+    _add_cluster(memory)
+    memory.add_argument(
+        "--gpu-gb", type=number(float, low=1, high=10000), default=80.0, help="of each GPU (default: 80)"
     )
 
     data = actions.add_parser("data", help="only write the dataset rows", allow_abbrev=False)
@@ -89,8 +80,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Where a run happens; an option that is not given is the machine's, or the default."""
+    parser.add_argument("--machine", metavar="NAME", help="1x80gb, 2x80gb or 8x80gb: sets what is not given")
+    parser.add_argument("--nodes", type=number(int, low=1), help="machines (default: 1)")
+    parser.add_argument("--gpus", type=number(int, low=1), help="GPUs of each machine (default: 1)")
+    parser.add_argument("--engine", choices=["vllm", "sglang"], help="rollout server (default: vllm)")
+    parser.add_argument("--mode", help="sync (default), colocate_async or separate_async")
+    parser.add_argument("--tensor-parallel", type=number(int, low=1), help="GPUs that share a rollout server")
+    parser.add_argument(
+        "--gpu-memory",
+        type=number(float, low=0, high=1),
+        help="share of it for rollouts (default: 0.6)",
+    )
+    parser.add_argument(
+        "--offload", action="store_true", default=None, help="keep the optimiser in CPU memory while sampling"
+    )
+    parser.add_argument("--workers", type=number(int, low=1), help="processes that run episodes (default: 8)")
+    parser.add_argument(
+        "--rollout-nodes", type=number(int, low=1), help="machines for rollouts (separate_async)"
+    )
+    parser.add_argument("--rollout-gpus", type=number(int), help="GPUs of each of them (separate_async)")
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="an existing Ray cluster, or auto")
+
+
+def _cluster(args: argparse.Namespace) -> Cluster:
+    from ..errors import UnknownName
+    from ..verl.memory import MACHINES
+    from ..verl.overrides import Cluster
+
+    if args.machine and args.machine not in MACHINES:
+        raise UnknownName("machine", args.machine, MACHINES)
+    base = MACHINES[args.machine] if args.machine else Cluster()
+    names = [field.name for field in dataclasses.fields(Cluster)]
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return dataclasses.replace(base, **given)
+
+
 def run(args: argparse.Namespace) -> int:
-    actions = {"doctor": _doctor, "dry-run": _dry_run, "launch": _launch, "data": _data}
+    actions = {"doctor": _doctor, "dry-run": _dry_run, "launch": _launch, "memory": _memory, "data": _data}
     return actions[args.action](args)
 
 
@@ -103,9 +131,7 @@ def _doctor(args: argparse.Namespace) -> int:
         print(json.dumps({"ready": ready, "findings": [one.as_dict() for one in findings]}, indent=1))
     else:
         for one in findings:
-            print(
-                f"{one.level:<7} {one.name}: {one.detail}" + (f"\n        fix: {one.fix}" if one.fix else "")
-            )
+            print(f"{one.level:<7} {one.sentence}" + (f"\n        fix: {one.fix}" if one.fix else ""))
         aim = "for a dry run" if args.cpu else "to train"
         print(f"ready {aim}" if ready else f"not ready {aim}: repair the errors above")
     return 0 if ready else 1
@@ -151,6 +177,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         steps=args.steps,
         resume=args.resume,
         echo=args.verbose,
+        quiet=args.json,
         allow_env=[*args.allow_env, *named_env(preset or None, ours)],
     )
     if args.json:
@@ -170,7 +197,6 @@ def _launch(args: argparse.Namespace) -> int:
     from ..runs.folder import RunFolder
     from ..verl.data import planned_data
     from ..verl.launch import launch, require_extra, resumed, run_words, show
-    from ..verl.overrides import Cluster
 
     preset, ours, theirs = _words(args)
     if args.resume:
@@ -186,19 +212,7 @@ def _launch(args: argparse.Namespace) -> int:
     else:
         config = load(preset, ours)
     run = RunFolder(Path(args.run)) if args.run else RunFolder.default(preset, config)
-    cluster = Cluster(
-        nodes=args.nodes,
-        gpus=args.gpus,
-        engine=args.engine,
-        mode=args.mode,
-        tensor_parallel=args.tensor_parallel,
-        gpu_memory=args.gpu_memory,
-        offload=args.offload,
-        workers=args.workers,
-        rollout_nodes=args.rollout_nodes,
-        rollout_gpus=args.rollout_gpus,
-        ray_address=args.ray_address,
-    )
+    cluster = _cluster(args)
     if args.print:
         run = RunFolder(run.path.resolve())
         data = planned_data(config, run.data)
@@ -206,9 +220,32 @@ def _launch(args: argparse.Namespace) -> int:
         print(show([*words, *theirs]))
         return 0
     require_extra()
-    model = launch(config, run, cluster, theirs, resume=args.resume)
+    from ..verl.doctor import require_ready
+
+    for line in require_ready(config, cluster):
+        print(line, file=sys.stderr)
+    model = launch(config, run, cluster, theirs, resume=args.resume, echo=args.verbose)
     print(f"evaluate {model} with: hgpo eval {run.path}{allow_flag(config)}")
     return 0
+
+
+def _memory(args: argparse.Namespace) -> int:
+    from ..config import load
+    from ..errors import BadSetting
+    from ..verl.memory import GB, find_shape, reckon
+
+    preset, ours, _ = _words(args)
+    config = load(preset, ours)
+    shape = find_shape(config.model.path)
+    if shape is None:
+        raise BadSetting(
+            f"The size of model {config.model.path!r} is not known: there is no config.json of it here. Give a folder "
+            "with model=PATH."
+        )
+    found = reckon(config, _cluster(args), shape, args.gpu_gb * GB)
+    print("\n".join(found.lines()))
+    print("it fits" if found.fits() else "it does NOT fit: " + TOO_LARGE)
+    return 0 if found.fits() else 1
 
 
 def _data(args: argparse.Namespace) -> int:

@@ -68,7 +68,12 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: Layout) ->
         v: as k.
         layout: which tokens see which.
     """
-    if q.is_cuda and q.dtype in (torch.bfloat16, torch.float16):
+    if (
+        q.is_cuda
+        and q.dtype in (torch.bfloat16, torch.float16)
+        and q.shape[-1] % 8 == 0
+        and q.shape[-1] <= 256
+    ):
         out: torch.Tensor = _Flash.apply(q, k, v, layout)
         return out
     if layout.keys is not None:

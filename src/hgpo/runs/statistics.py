@@ -61,7 +61,7 @@ def between_shares(one: float, two: float, tasks: int) -> tuple[float, float]:
     as independent; on the same tasks they go together, so the interval is wide rather than narrow.
 
     >>> [round(end, 3) for end in between_shares(0.25, 0.5, 40)]
-    [0.036, 0.44]
+    [0.037, 0.439]
     """
     low, high = ((share * tasks + 1) / (tasks + 2) for share in (one, two))
     half = 1.96 * math.sqrt((low * (1 - low) + high * (1 - high)) / (tasks + 2))

@@ -54,10 +54,8 @@ class Screen:
         parts.append(f"{row.get('tokens_per_second', 0):7,.0f} tok/s")
         parts.append(f"{row['seconds']:5.1f} s")
         if "seconds/rollout" in row:
-            parts.append(
-                f"(play {row['seconds/rollout']:.1f}, of it generating {row['seconds/generate']:.1f}, "
-                f"update {row['seconds/update']:.1f})"
-            )
+            of_it = f", of it generating {row['seconds/generate']:.1f}" if "seconds/generate" in row else ""
+            parts.append(f"(play {row['seconds/rollout']:.1f}{of_it}, update {row['seconds/update']:.1f})")
         parts.append(f"left {_clock(left)}")
         parts += [
             f"{name.split('/')[1]} {value:.1%}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import BadSteps
 from .columns import BoolArray, Categorical, IntArray, ObjectArray, object_array
+from .labels import dense
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,16 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
     """
     num_names = len(trajectory.values)
     pair = task.codes * num_names + trajectory.codes
-    if num_names * len(task.values) <= 4 * len(pair) + 1024:
-        # Few possible pairs: count them instead of sorting.
-        present = np.bincount(pair, minlength=num_names * len(task.values)) > 0
-        pairs = np.flatnonzero(present)
-        rank = np.cumsum(present) - 1
-        first_ids = rank[pair]
-    else:
-        pairs, first_ids = np.unique(pair, return_inverse=True)
-    ranks = _sorted_ranks(task.values[pairs // num_names], trajectory.values[pairs % num_names])
-    ids = ranks[first_ids]
-    lengths = np.bincount(ids, minlength=len(pairs)).astype(np.int64, copy=False)
+    # The rows of a trajectory mostly stand together: what is sorted is stretches of them.
+    starts = np.concatenate(([0], np.flatnonzero(pair[1:] != pair[:-1]) + 1))
+    del pair
+    sizes = np.diff(starts, append=len(step))
+    of_tasks, of_names = task.codes[starts], trajectory.codes[starts]
+    stretches = dense(_ranks(task.values, of_tasks) * num_names + _ranks(trajectory.values, of_names))
+    if int(stretches.max()) + 1 == len(starts) and np.array_equal(step, _counted(sizes)):
+        return _by_stretch(task, step, starts, sizes, stretches)
+    ids = np.repeat(stretches, sizes)
+    lengths = np.bincount(ids).astype(np.int64, copy=False)
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
 
     inside = (step >= 0) & (step < lengths[ids])
@@ -99,17 +99,42 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
     return Trajectories(order, ids[order], task.codes[order], step[order], lengths)
 
 
-def _sorted_ranks(tasks: ObjectArray, names: ObjectArray) -> IntArray:
-    """Rank of each (task, name) pair when sorted by value; values of different types sort by type name."""
-    keys = [(type(t).__name__, t, type(n).__name__, n) for t, n in zip(tasks, names)]
+def _counted(sizes: IntArray) -> IntArray:
+    """0, 1, 2, ... within each of the stretches of these sizes. Int [sum of sizes]."""
+    numbers: IntArray = np.arange(int(sizes.sum()))
+    numbers -= np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return numbers
+
+
+def _by_stretch(
+    task: Categorical, step: IntArray, starts: IntArray, sizes: IntArray, ranks: IntArray
+) -> Trajectories:
+    """The order of trajectories that each stand in one piece, steps ascending, with their ranks [trajectories]."""
+    if (ranks[1:] > ranks[:-1]).all():
+        return Trajectories(np.arange(len(step)), np.repeat(ranks, sizes), task.codes, step, sizes)
+    place = np.empty(len(ranks), dtype=np.int64)
+    place[ranks] = np.arange(len(ranks))
+    lengths = sizes[place]
+    order = np.repeat(starts[place], lengths) + _counted(lengths)
+    ids = np.repeat(np.arange(len(ranks)), lengths)
+    return Trajectories(order, ids, task.codes[order], step[order], lengths)
+
+
+def _ranks(values: ObjectArray, codes: IntArray) -> IntArray:
+    """Rank of each coded value among those that occur, sorted by value (by type name where types differ). Int [n]."""
+    present = np.flatnonzero(np.bincount(codes))
+    met = values[present].tolist()
+    kinds = [type(value).__name__ for value in met]
+    keys = met if len(set(kinds)) == 1 else list(zip(kinds, met))
     try:
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        order = sorted(range(len(met)), key=keys.__getitem__)
     except TypeError:  # values that have no order of their own
         texts = [repr(key) for key in keys]
-        order = sorted(range(len(keys)), key=texts.__getitem__)
-    ranks = np.empty(len(keys), dtype=np.int64)
-    ranks[order] = np.arange(len(keys))
-    return ranks
+        order = sorted(range(len(met)), key=texts.__getitem__)
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[present[order]] = np.arange(len(met))
+    found: IntArray = ranks[codes]
+    return found
 
 
 def _explain(

@@ -70,6 +70,25 @@ def advantages(records: Sequence[Record | None], config: Config) -> Advantages:
     return Advantages(values, places, batch, result, finite)
 
 
+def logprob_gap(trainer: Sequence[Any], sampler: Sequence[Any], masks: Sequence[Any]) -> dict[str, float]:
+    """How far the trainer's log-probabilities of the sampled tokens are from the sampler's, before any update.
+
+    Args:
+        trainer: a tensor [reply tokens] of each row.
+        sampler: the same.
+        masks: the same, 1 where a token is trained on.
+
+    Returns:
+        `engine/logprob_gap`, the mean absolute difference over all tokens, and the largest; none without tokens.
+    """
+    gaps: list[float] = []
+    for ours, theirs, mask in zip(trainer, sampler, masks):
+        gaps += (ours.float() - theirs.float()).abs()[mask.bool()].tolist()
+    if not gaps:
+        return {}
+    return {"engine/logprob_gap": float(np.mean(gaps)), "engine/logprob_gap_max": float(np.max(gaps))}
+
+
 _ready: ContextVar[np.ndarray[Any, Any] | None] = ContextVar("hgpo_advantages", default=None)
 
 

@@ -13,9 +13,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
+from ..config.schema import Config
+from ..errors import BadFile, EngineFailed
 from ..hooks import check
 from .hooks import CPU_HOOKS, HOOKS
 from .names import AGENT, ESTIMATOR, MODES
+from .overrides import Cluster
 from .versions import LOWEST, NEEDED, RANGE, conflict, installed, misfit, numbers
 
 Level = Literal["ok", "warning", "error"]
@@ -31,6 +34,11 @@ class Finding:
     level: Level
     detail: str
     fix: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What was found."""
+        return f"{self.name}: {self.detail}"
 
     def as_dict(self) -> dict[str, str]:
         """As JSON."""
@@ -51,6 +59,45 @@ def examine(*, cpu: bool = False, ray_address: str = "") -> list[Finding]:
     findings += _machine_cpu() if cpu else [*_engines(), *_gpus(ray_address)]
     findings += _ray(ray_address, cpu=cpu)
     return findings
+
+
+def require_ready(config: Config, cluster: Cluster) -> list[str]:
+    """Whether a run of `config` could start on `cluster`: looks at everything that is seen without starting verl.
+
+    Returns:
+        The sentences of what is no obstacle but should be known.
+
+    Raises:
+        EngineFailed: with the sentences that `doctor` gives for what is in the way.
+    """
+    findings = [
+        *_python(),
+        *_packages(),
+        *_engines(cluster.engine),
+        *_gpus(cluster.ray_address, cluster.gpus),
+        *_cores(cluster),
+        *_model(config),
+    ]
+    if cluster.ray_address and not any(one.level == "error" for one in findings):
+        findings += _ray(cluster.ray_address, cpu=False, wanted=cluster)
+    errors = [f"{one.sentence}; {one.fix}" for one in findings if one.level == "error"]
+    if errors:
+        raise EngineFailed("Training cannot start. " + ". ".join(errors) + ".")
+    warnings = [f"{one.sentence}; {one.fix}" for one in findings if one.level == "warning"]
+    return [*warnings, *_memory(config, cluster)]
+
+
+def _memory(config: Config, cluster: Cluster) -> list[str]:
+    """What the run will take of each GPU; empty where the GPUs are elsewhere or the model's size is not known."""
+    import torch
+
+    from .memory import find_shape, reckon
+
+    shape = find_shape(config.model.path)
+    if shape is None or not torch.cuda.is_available():
+        return []
+    found = reckon(config, cluster, shape, float(torch.cuda.get_device_properties(0).total_memory))
+    return [*found.lines(), *([] if found.fits() else ["It will hardly fit: see `hgpo verl memory`."])]
 
 
 def _python() -> Iterator[Finding]:
@@ -161,9 +208,16 @@ def _hooks(hooks: Any) -> Iterator[Finding]:
         yield Finding("hooks", "ok", f"all {len(hooks)} are as expected")
 
 
-def _engines() -> Iterator[Finding]:
+def _engines(wanted: str = "") -> Iterator[Finding]:
     engines = {name: installed(name) for name in ("vllm", "sglang") if installed(name)}
-    if engines:
+    if wanted and engines and wanted not in engines:
+        yield Finding(
+            "rollout engine",
+            "error",
+            f"{wanted} is not installed ({', '.join(engines)} is)",
+            f"pip install 'verl[{wanted}]', or give --engine {next(iter(engines))}",
+        )
+    elif engines:
         yield Finding(
             "rollout engine", "ok", ", ".join(f"{name} {version}" for name, version in engines.items())
         )
@@ -185,11 +239,18 @@ def _engines() -> Iterator[Finding]:
         yield Finding("flash-attn", "ok", str(installed("flash-attn")))
 
 
-def _gpus(ray_address: str) -> Iterator[Finding]:
+def _gpus(ray_address: str, wanted: int = 0) -> Iterator[Finding]:
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count:
+    if count and count < wanted and not ray_address:
+        yield Finding(
+            "GPUs",
+            "error",
+            f"{count} found, --gpus {wanted} asked for",
+            f"give --gpus {count}, or look at CUDA_VISIBLE_DEVICES",
+        )
+    elif count:
         names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
         least = min(torch.cuda.get_device_properties(index).total_memory for index in range(count)) / 2**30
         yield Finding("GPUs", "ok", f"{count} x {', '.join(names)}, {least:.0f} GiB")
@@ -204,6 +265,35 @@ def _gpus(ray_address: str) -> Iterator[Finding]:
         )
 
 
+def _cores(cluster: Cluster) -> Iterator[Finding]:
+    """Ray is told that it has as many CPUs as verl books; what runs on them needs a few real ones."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    least = 2 + 2 * cluster.gpus
+    if not cluster.ray_address and count < least:
+        yield Finding(
+            "CPUs",
+            "warning",
+            f"{count} for {cluster.gpus} GPUs and {cluster.workers} processes that run episodes",
+            f"expect GPUs to wait for them; {least} or more is better (a container may have been given too few)",
+        )
+
+
+def _model(config: Config) -> Iterator[Finding]:
+    """Whether the model that verl is to load can be found; a run that makes its own needs none."""
+    from ..models.hub import check_hub
+    from ..models.load import check_source
+    from ..runs.start import makes_start
+
+    path = config.model.path
+    if makes_start(config) and path == "tiny":
+        return
+    try:
+        check_source(path)
+        check_hub(path)
+    except BadFile as error:
+        yield Finding("model", "error", str(error).rstrip("."), "give another with model=PATH")
+
+
 def _machine_cpu() -> Iterator[Finding]:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     level: Level = "ok" if total >= MEMORY else "error"
@@ -215,7 +305,7 @@ def _machine_cpu() -> Iterator[Finding]:
     )
 
 
-def _ray(address: str, *, cpu: bool) -> Iterator[Finding]:
+def _ray(address: str, *, cpu: bool, wanted: Cluster | None = None) -> Iterator[Finding]:
     if os.path.isdir("/dev/shm"):
         free = shutil.disk_usage("/dev/shm").free
         if free < 1 << 30:
@@ -242,8 +332,13 @@ def _ray(address: str, *, cpu: bool) -> Iterator[Finding]:
     try:
         total = ray.cluster_resources()
         gpus = int(total.get("GPU", 0))
-        text = f"{len(ray.nodes())} machines, {gpus} GPUs, {int(total.get('CPU', 0))} CPUs"
-        if gpus:
+        cpus = int(total.get("CPU", 0))
+        text = f"{len(ray.nodes())} machines, {gpus} GPUs, {cpus} CPUs"
+        if wanted is not None and (gpus < wanted.all_gpus or cpus < wanted.cpus):
+            asked = f"{text}; the run asks for {wanted.all_gpus} GPUs and books {wanted.cpus} CPUs"
+            fix = "start Ray with `--num-cpus N` (they are Ray's books, not cores), or on more machines"
+            yield Finding("ray cluster", "error", asked, fix)
+        elif gpus:
             yield Finding("ray cluster", "ok", text)
         else:
             yield Finding("ray cluster", "error", text, "start Ray on the machines with GPUs")

@@ -66,6 +66,7 @@ def dry_run(
     steps: int = 2,
     resume: bool = False,
     echo: bool = False,
+    quiet: bool = False,
     allow_env: str | Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run verl for `steps` steps (after those already done, with `resume`) and check what it trained on.
@@ -89,6 +90,7 @@ def dry_run(
         environment=local_environment(CPU_SWITCH),
         prepare=_model,
         echo=echo,
+        quiet=quiet,
     )
     batch = trained_steps(run)
     batch.write(run.rows_file)

@@ -52,6 +52,22 @@ HOOKS = (
             '"mini_batch_size": ppo_mini_batch_size',
         ),
     ),
+    Hook(
+        _BASE,
+        "PPOTrainer._compute_old_log_prob",
+        ("self", "batch", "metrics"),
+        "trainer.py",
+        (
+            "bypass_mode",
+            "self.actor_rollout_wg.compute_log_prob(batch)",
+            "response_from_nested",
+            '"old_log_probs"',
+        ),
+    ),
+    Hook(_BASE, "PPOTrainer.on_init_end", ("self",), "trainer.py"),
+    Hook(_BASE, "PPOTrainer.on_validate_begin", ("self",), "trainer.py"),
+    Hook(_BASE, "PPOTrainer.on_step_begin", ("self",), "trainer.py"),
+    Hook("verl.workers.utils.padding", "response_from_nested", ("tensor", "response_mask"), "trainer.py"),
     Hook(_BASE, "PPOTrainer._validate", ("self",), "trainer.py", ("reward_extra_info", "data_source")),
     Hook(
         _BASE,

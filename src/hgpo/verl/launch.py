@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
@@ -28,6 +22,7 @@ from .adapters import merge_folder
 from .data import Dataset, write_data
 from .overrides import Cluster, overrides
 from .play import isolated
+from .processes import execute
 from .translation import lora_alpha
 from .versions import installed, misfit
 
@@ -74,7 +69,8 @@ def launch(
     resume: bool = False,
     environment: Mapping[str, str | None] | None = None,
     prepare: Callable[[Config, RunFolder], None] | None = None,
-    echo: bool = True,
+    echo: bool = False,
+    quiet: bool = False,
 ) -> Path:
     """Train with verl into the folder `run`; returns the exported model's folder.
 
@@ -86,11 +82,15 @@ def launch(
         resume: continue the run in that folder.
         environment: more environment variables for verl's processes.
         prepare: makes what `start_model` names; by default the local trainer's warm start.
-        echo: print verl's output as it comes (it is kept in RUN/verl.log either way).
+        echo: print all of verl's output as it comes (it is kept in RUN/verl.log either way).
+        quiet: print nothing.
     """
     problem = misfit()
     if problem:
         raise EngineFailed(problem)
+    from ..runs.tracking import Screen
+    from .narration import Echo, Listener, Narrator, Silent
+
     run = RunFolder(run.path.resolve())
     with run.training():
         if resume:
@@ -104,14 +104,16 @@ def launch(
         (prepare or make_start)(config, run)
         data = write_data(config, run.data)
         words = run_words(config, cluster, run, data, resume=resume)
-        status = execute(command([*words, *extra]), run.verl_log, environment or {}, echo=echo)
+        screen = Screen(config.iterations, quiet=quiet)
+        listener: Listener = Silent() if quiet else Echo(screen) if echo else Narrator(screen)
+        status = execute(command([*words, *extra]), run.verl_log, environment or {}, listener)
         if status:
             raise EngineFailed(
                 f"verl ended with status {status}; the end of {run.verl_log}:\n{tail(run.verl_log)}\n"
                 f"`hgpo verl doctor` checks the installation; continue with --resume once it is repaired."
             )
         export(config, run)
-        close(config, run, panels, quiet=not echo)
+        close(config, run, panels, quiet=quiet)
     return run.model
 
 
@@ -154,52 +156,6 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
     }
     resume = f"hgpo verl launch --resume --run {run.path}{allow_flag(config)}"
     finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume, allow_flag(config))
-
-
-def execute(words: Sequence[str], log: Path, environment: Mapping[str, str | None], *, echo: bool) -> int:
-    """Run a command to its end, its output into `log`; an interrupt is waited for, then enforced."""
-    wanted = {**os.environ, "HYDRA_FULL_ERROR": "1", "PYTHONUNBUFFERED": "1", **environment}
-    variables = {name: value for name, value in wanted.items() if value is not None}
-    with open(log, "ab") as kept, _termination():
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables)
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                kept.write(line)
-                kept.flush()
-                if echo:
-                    sys.stderr.buffer.write(line)
-                    sys.stderr.buffer.flush()
-            return process.wait()
-        except BaseException:
-            # Ctrl-C at a terminal has reached verl already; a second one does no harm.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            raise
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[None]:
-    """A polite kill counts as an interrupt, and verl is given the time to end, so that it is not left behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, b"\nhgpo verl: stopping; verl has half a minute to end\n")
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def local_environment(switch: str) -> dict[str, str | None]:

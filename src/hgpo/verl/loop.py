@@ -54,7 +54,7 @@ class HgpoAgentLoop(AgentLoopBase):  # type: ignore[misc]
             worker.encoder(self.tokenizer),
             sampling_params,
             max_new_tokens=config.agent.max_response_tokens,
-            session=f"{kwargs['uid']}-{kwargs['session_id']}",
+            session=session_of(self.config, kwargs),
             seeded=rollout.name == CPU_ROLLOUT or (rollout.full_determinism and rollout.name == "vllm"),
         )
         longest = config.eval.max_steps if row["purpose"] == "eval" else 0
@@ -71,6 +71,21 @@ class HgpoAgentLoop(AgentLoopBase):  # type: ignore[misc]
             raise EnvironmentFailed(cause)
         (episode,) = collection.episodes
         return outputs(episode, policy, config, collection.failures, self.tokenizer.eos_token_id)
+
+
+def session_of(config: Any, kwargs: dict[str, Any]) -> str:
+    """The name under which a rollout asks; verl's router sends equal names to the same server.
+
+    Rollouts of a group see the same task and often the same prompts, so they share a server and its prefix cache, as
+    long as there are groups enough for all servers. Under verl's full determinism the name is also the request's own,
+    which must then be unique.
+    """
+    rollout = config.actor_rollout_ref.rollout
+    gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    servers = max(1, gpus // max(1, rollout.tensor_model_parallel_size))
+    if rollout.full_determinism or config.data.train_batch_size < 2 * servers:
+        return f"{kwargs['uid']}-{kwargs['session_id']}"
+    return str(kwargs["uid"])
 
 
 def row_of(kwargs: dict[str, Any]) -> dict[str, Any]:

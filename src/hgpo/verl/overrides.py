@@ -31,6 +31,10 @@ SECTIONS = (
 )
 
 
+TRANSFER_QUEUE = 9
+"""Processes of verl's data plane: eight that store and one that controls."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Where a run happens; everything else is in the training settings."""
@@ -57,6 +61,20 @@ class Cluster:
     """GPUs for rollouts only on each of them (`separate_async`)."""
     ray_address: str = ""
     """Address of an existing Ray cluster (`auto` on one of its machines); empty starts a local one."""
+
+    @property
+    def all_gpus(self) -> int:
+        """Of all machines, those for rollouts only included."""
+        more = self.rollout_nodes * self.rollout_gpus if self.mode == "separate_async" else 0
+        return self.nodes * self.gpus + more
+
+    @property
+    def cpus(self) -> int:
+        """CPUs that verl books with Ray, generously: three for each GPU, one for each of its other processes.
+
+        They are books, not cores. With fewer of them Ray waits for ever, without a word.
+        """
+        return 4 * self.all_gpus + self.workers + TRANSFER_QUEUE + 8
 
     def __post_init__(self) -> None:
         for name in ("nodes", "gpus", "tensor_parallel", "workers"):
@@ -122,6 +140,10 @@ def overrides(
         f"{ACTOR}.fsdp_config.param_offload": cluster.offload,
         f"{ACTOR}.fsdp_config.optimizer_offload": cluster.offload,
         f"{REF}.ref.fsdp_config.strategy": "fsdp2",
+        # Log-probabilities and entropy from the hidden states, some hundred tokens at a time: the logits of a whole
+        # pass (vocabulary x tokens, several copies) would be most of a GPU's memory.
+        f"{REF}.model.use_fused_kernels": True,
+        f"{REF}.model.fused_kernel_options.impl_backend": "torch",
         f"{ACTOR}.shuffle": True,
         f"{ACTOR}.use_dynamic_bsz": True,
         f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
@@ -151,4 +173,6 @@ def overrides(
         }
     if cluster.ray_address:
         settings["+ray_kwargs.ray_init.address"] = cluster.ray_address
+    else:
+        settings["ray_kwargs.ray_init.num_cpus"] = cluster.cpus
     return [*write(config), *(f"{key}={quote(value)}" for key, value in settings.items())]

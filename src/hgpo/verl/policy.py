@@ -10,14 +10,14 @@ from ..policies.encoding import PromptEncoder
 
 
 class ServerPolicy:
-    """One rollout's policy: every request goes to the same server, which keeps the shared prefix in its cache.
+    """One rollout's policy: requests of one session go to the same server, which keeps their prefixes in its cache.
 
     Args:
         servers: verl's client of the rollout servers (`generate(request_id, prompt_ids=, sampling_params=)`).
         encoder: encodes prompts for the model's tokenizer.
         sampling: verl's sampling parameters (temperature, top_p, ...).
         max_new_tokens: longest reply.
-        session: name under which the servers know this rollout.
+        session: name by which verl's router finds their server.
         seeded: send the request's own seed along. Servers that honour it answer alike in every run.
     """
 

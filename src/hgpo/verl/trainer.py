@@ -19,17 +19,31 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.workers.utils.padding import response_from_nested
 
 from ..errors import BadSetting
 from ..play.metrics import PANEL
 from ..runs.folder import RunFolder
 from .adapters import merge_folder
-from .advantage import PREFIX, Advantages, advantages, handed_over
+from .advantage import PREFIX, Advantages, advantages, handed_over, logprob_gap
 from .loop import RECORD
 from .minibatch import Plan, plan
 from .names import MODES
 from .settings import read, run_folder
 from .translation import lora_alpha
+from .voice import say, say_row
+
+PHASES = {
+    "rollout": "gen",
+    "logprobs": "old_log_prob",
+    "reference": "ref",
+    "estimate": "adv",
+    "update": "update_actor",
+    "weights": "update_weights",
+    "save": "save_checkpoint",
+    "eval": "testing",
+}
+"""Our names of the phases of an iteration, and verl's."""
 
 
 class HgpoTrainer:
@@ -59,6 +73,21 @@ class HgpoTrainer:
                     "max_inflight_gen_batches": chosen.max_inflight_gen_batches,
                 }
         super().__init__(config)  # type: ignore[call-arg]
+        say("verl is up; its workers load the model and start the rollout servers")
+
+    # What the terminal is told
+
+    def on_init_end(self) -> None:
+        super().on_init_end()  # type: ignore[misc]
+        say("workers, model and rollout servers are up")
+
+    def on_validate_begin(self) -> None:
+        say("evaluating")
+        super().on_validate_begin()  # type: ignore[misc]
+
+    def on_step_begin(self) -> None:
+        say(f"iteration {self.global_steps}: playing")  # type: ignore[attr-defined]
+        super().on_step_begin()  # type: ignore[misc]
 
     # The mini-batch, derived from rows
 
@@ -73,6 +102,7 @@ class HgpoTrainer:
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         assert self.plan is not None
+        say(f"iteration {self.global_steps}: updating")  # type: ignore[attr-defined]
         metrics |= {f"{PREFIX}updates": self.plan.updates, f"{PREFIX}minibatch_rows": self.plan.rows}
         with self._mini_batch(self.plan.rows):
             return super()._update_actor(batch, metrics)  # type: ignore[misc]
@@ -87,6 +117,37 @@ class HgpoTrainer:
             yield
         finally:
             config.actor.ppo_mini_batch_size, config.rollout.n = before
+
+    # The difference between sampler and trainer
+
+    def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        result = super()._compute_old_log_prob(batch, metrics=metrics)  # type: ignore[misc]
+        measured = self._measured(batch)
+        if measured or self.hgpo.update.old_logprobs == "recomputed":
+            fields = ["log_probs" if measured else "old_log_probs", "rollout_log_probs", "response_mask"]
+            keys, partition = list(batch.keys), batch.partition_id
+            data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=fields)
+            own, sampled, mask = (data[name] for name in fields)
+            # The model's own output covers the prompt too, one place to the left.
+            own = response_from_nested(own, mask) if measured else own
+            gap = logprob_gap(*(list(one.unbind()) for one in (own, sampled, mask)))
+            metrics |= {f"{PREFIX}{name}": value for name, value in gap.items()}
+        return result
+
+    def _measured(self, batch: Any) -> bool:
+        """Where the sampler's log-probabilities are the old ones, the trainer's are computed too, now and then."""
+        step, every = self.global_steps, self.hgpo.eval.every  # type: ignore[attr-defined]
+        if self.hgpo.update.old_logprobs == "recomputed" or not (step == 1 or (every and step % every == 0)):
+            return False
+        before = dict(batch.extra_info)
+        temperature = self.config.actor_rollout_ref.rollout.temperature  # type: ignore[attr-defined]
+        batch.extra_info.update(
+            {"calculate_entropy": False, "compute_loss": False, "temperature": temperature}
+        )
+        self.actor_rollout_wg.compute_log_prob(batch)  # type: ignore[attr-defined]
+        batch.extra_info.clear()
+        batch.extra_info.update(before)
+        return True
 
     # The advantage step
 
@@ -138,6 +199,12 @@ class HgpoTrainer:
         ours = {key[len(PREFIX) :]: value for key, value in metrics.items() if key.startswith(PREFIX)}
         learnt = {key[len("actor/") :]: value for key, value in metrics.items() if key.startswith("actor/")}
         seconds = {"seconds": timing_raw["step"]} if "step" in timing_raw else {}
+        seconds |= {
+            f"seconds/{ours}": timing_raw[name] for ours, name in PHASES.items() if name in timing_raw
+        }
+        tokens = metrics.get("perf/total_num_tokens")
+        if tokens and seconds:
+            seconds["tokens_per_second"] = float(tokens) / max(1e-9, timing_raw["step"])
         self._log({"iteration": global_steps, **ours, **learnt, **_evaluated(metrics), **seconds})
 
     def _save_checkpoint(self) -> None:
@@ -155,14 +222,12 @@ class HgpoTrainer:
             self.folder.rewind_metrics(self.global_steps or -1)  # type: ignore[attr-defined]
 
     def _log(self, row: dict[str, Any]) -> None:
+        plain = {
+            key: _plain(value) for key, value in row.items() if isinstance(value, int | float | np.number)
+        }
         if self.folder is not None:
-            self.folder.append_metrics(
-                {
-                    key: _plain(value)
-                    for key, value in row.items()
-                    if isinstance(value, int | float | np.number)
-                }
-            )
+            self.folder.append_metrics(plain)
+        say_row(plain)
 
 
 def _records(fields: list[Any], tags: list[dict[str, Any]]) -> list[Any]:
@@ -201,6 +266,13 @@ def _check(config: Any) -> None:
         raise BadSetting(
             "algorithm.use_kl_in_reward=True would be ignored: the advantages come from the environment's rewards. "
             "Use the KL loss instead (update.kl_coef, or actor_rollout_ref.actor.use_kl_loss=True)."
+        )
+
+    correction = config.algorithm.rollout_correction
+    if correction.bypass_mode and (correction.rollout_is or correction.rollout_rs):
+        raise BadSetting(
+            f"algorithm.rollout_correction.rollout_is={correction.rollout_is} rollout_rs={correction.rollout_rs} would "
+            "be ignored, for the sampler's log-probabilities are the old ones: set update.old_logprobs=recomputed."
         )
 
 

@@ -79,8 +79,15 @@ def _lengths(config: Config, start: Start) -> dict[str, Any]:
         "data.max_prompt_length": agent.max_prompt_tokens,
         "data.max_response_length": agent.max_response_tokens,
         f"{ROLLOUT}.max_model_len": length,
-        f"{ACTOR}.ppo_max_token_len_per_gpu": max(config.update.micro_tokens, length),
+        f"{ACTOR}.ppo_max_token_len_per_gpu": pass_tokens(config),
     }
+
+
+def pass_tokens(config: Config) -> int:
+    """Tokens of a pass: `update.micro_tokens`, and never less than one row may have."""
+    agent = config.agent
+    longest = agent.max_prompt_tokens + agent.max_response_tokens
+    return max(longest, config.update.micro_tokens)
 
 
 def _warmup(config: Config, start: Start) -> dict[str, Any]:

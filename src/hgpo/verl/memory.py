@@ -1,0 +1,215 @@
+"""How much memory of each GPU a run takes under verl, with the arithmetic: a sum of named parts, in bytes.
+
+It is an estimate for choosing a machine, not a measurement: allocators and libraries take some GB more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.schema import Config
+from .overrides import Cluster
+from .translation import pass_tokens
+
+GB = 1e9
+CHUNK = 512
+"""Tokens whose logits verl's fused kernel holds at once."""
+PADDING = 4
+"""Rows without a kernel for packing are padded to the longest of their pass, which the token budget does not see: we
+reckon with rows a quarter as long as the longest."""
+LIBRARIES = 4 * GB
+"""CUDA, NCCL, cuBLAS and the allocator's holes."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a decoder decides its size."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    vocabulary: int
+    tied: bool
+    """Input and output embeddings are one matrix."""
+    head_size: int = 0
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        size = self.head_size or self.hidden // self.heads
+        attention = 2 * self.hidden * size * (self.heads + self.key_heads)
+        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        return self.vocabulary * self.hidden * (1 if self.tied else 2) + self.layers * layer + self.hidden
+
+    @property
+    def cache(self) -> int:
+        """Bytes of the key-value cache of one token, in bfloat16."""
+        return 2 * 2 * self.layers * self.key_heads * (self.head_size or self.hidden // self.heads)
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> Shape:
+        """From the contents of a model's config.json."""
+        heads = int(settings["num_attention_heads"])
+        return cls(
+            int(settings["num_hidden_layers"]),
+            int(settings["hidden_size"]),
+            int(settings["intermediate_size"]),
+            heads,
+            int(settings.get("num_key_value_heads") or heads),
+            int(settings["vocab_size"]),
+            bool(settings.get("tie_word_embeddings", False)),
+            int(settings.get("head_dim") or 0),
+        )
+
+
+KNOWN = {
+    "Qwen/Qwen2.5-1.5B-Instruct": Shape(28, 1536, 8960, 12, 2, 151936, True),
+    "Qwen/Qwen2.5-7B-Instruct": Shape(28, 3584, 18944, 28, 4, 152064, False),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": Shape(30, 576, 1536, 9, 3, 49152, True),
+}
+"""Models of the presets, whose config.json need not be here."""
+
+
+def find_shape(path: str) -> Shape | None:
+    """The shape of a model in a folder, of the presets or in the cache of models; None where it is not known."""
+    file = Path(path) / "config.json"
+    if not file.is_file():
+        if path in KNOWN:
+            return KNOWN[path]
+        try:
+            from huggingface_hub import try_to_load_from_cache
+
+            cached = try_to_load_from_cache(path, "config.json")
+        except (ImportError, ValueError):
+            return None
+        if not isinstance(cached, str):
+            return None
+        file = Path(cached)
+    try:
+        return Shape.of(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the memory."""
+
+    name: str
+    bytes: float
+    arithmetic: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of each GPU."""
+
+    update: tuple[Part, ...]
+    """While the policy is updated; the rollout server sleeps."""
+    play: tuple[Part, ...]
+    """While episodes are played."""
+    total: float
+
+    def fits(self) -> bool:
+        """Whether both phases stay below the GPU's memory."""
+        return max(_sum(self.update), _sum(self.play)) <= self.total
+
+    def lines(self) -> list[str]:
+        """The arithmetic in words."""
+        shown = []
+        for phase, parts in (("update", self.update), ("play", self.play)):
+            shown.append(f"{phase}: {_sum(parts) / GB:.1f} of {self.total / GB:.0f} GB a GPU")
+            shown += [f"  {part.bytes / GB:6.1f}  {part.name}: {part.arithmetic}" for part in parts]
+        return shown
+
+
+def _sum(parts: tuple[Part, ...]) -> float:
+    return sum(part.bytes for part in parts)
+
+
+def reckon(config: Config, cluster: Cluster, shape: Shape, gpu: float = 80 * GB) -> Memory:
+    """The memory of each GPU for a run of `config` on `cluster`.
+
+    Args:
+        config: the settings of the run.
+        cluster: where it runs.
+        shape: of its model.
+        gpu: bytes of each GPU.
+    """
+    count, shards = shape.parameters, cluster.nodes * cluster.gpus
+    billions = f"{count / 1e9:.2f} billion weights"
+    trained = count
+    rank = config.model.lora_rank
+    if rank:
+        size = shape.head_size or shape.hidden // shape.heads
+        around = 2 * shape.hidden + 2 * size * (shape.heads + shape.key_heads) + 2 * shape.hidden
+        trained = rank * shape.layers * (around + 3 * (shape.hidden + shape.intermediate))
+        state = count * 4 + trained * 12
+        sentence = f"({billions} x 4 bytes + {trained / 1e6:.0f} million of adapters x 12) / {shards} GPUs"
+    else:
+        state = count * 16
+        sentence = f"{billions} x 16 bytes (float32 weight, gradient, two moments) / {shards} GPUs"
+    padded = 1 if config.model.attention.startswith("flash") else PADDING
+    tokens = pass_tokens(config) * padded
+    kept = shape.layers if config.model.gradient_checkpointing else 0
+    inside = 2 * (8 * shape.hidden + 4 * shape.intermediate)
+    layers = 1 if config.model.gradient_checkpointing else shape.layers
+    note = (
+        ""
+        if padded == 1
+        else f" ({pass_tokens(config):,} in the budget, {padded} times as many with padding)"
+    )
+    activations = tokens * (2 * shape.hidden * kept + inside * layers)
+    update = (
+        Part("weights, gradients, optimiser", state / shards, sentence),
+        Part(
+            "activations",
+            activations,
+            f"{tokens:,} tokens a pass{note} x ({kept} kept layers x {2 * shape.hidden:,} bytes + "
+            f"{layers} x {inside:,})",
+        ),
+        Part(
+            "logits",
+            12 * CHUNK * shape.vocabulary,
+            f"{CHUNK} tokens at a time x {shape.vocabulary:,} x 12 bytes",
+        ),
+        Part(
+            "gathered embeddings",
+            4 * shape.vocabulary * shape.hidden,
+            f"{shape.vocabulary:,} x {shape.hidden:,} x 4 bytes",
+        ),
+        Part("libraries", LIBRARIES, "CUDA, NCCL, holes of the allocator"),
+    )
+    served = 2 * count / cluster.tensor_parallel
+    server = cluster.gpu_memory * gpu
+    room = max(0.0, server - served) * cluster.tensor_parallel
+    longest = config.agent.max_prompt_tokens + config.agent.max_response_tokens
+    play = (
+        Part(
+            "rollout server",
+            server,
+            f"{cluster.gpu_memory:g} x {gpu / GB:.0f} GB: weights {served / GB:.1f}, the rest for "
+            f"{room / shape.cache / 1e6:.1f} million cached tokens ({int(room / shape.cache / longest):,} of the "
+            "longest prompts with replies)",
+        ),
+        Part(
+            "trainer",
+            0.0 if cluster.offload else state / shards,
+            "in CPU memory (--offload)" if cluster.offload else sentence,
+        ),
+        Part("libraries", LIBRARIES, "CUDA, NCCL, holes of the allocator"),
+    )
+    return Memory(update, play, gpu)
+
+
+MACHINES = {
+    "1x80gb": Cluster(gpus=1, gpu_memory=0.5, offload=True),
+    "2x80gb": Cluster(gpus=2, gpu_memory=0.5, offload=True),
+    "8x80gb": Cluster(gpus=8, gpu_memory=0.6),
+}
+"""Machines by name: how many GPUs of 80 GB, and what goes well with so many."""
