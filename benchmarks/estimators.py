@@ -5,8 +5,10 @@
     python benchmarks/estimators.py --literal-up-to 50000    # how far the slow version is run too
 
 Every size runs in a process of its own, so peak memory is its own. `batch` is the time from columns to a StepBatch,
-`estimate` from there to advantages, returns and metrics included; `floor` is one look-up of every observation in
-a dictionary, the least that grouping by text can cost. The last line is one JSON object.
+`estimate` from there to HGPO's advantages, returns and metrics included; `floor` is one look-up of every observation in
+a dictionary, the least that grouping by text can cost. `lambda` is the same for HGPO-lambda, up to a million steps, and
+`its floor` the sums it is made of and nothing else (see `lambda_floor`). Times are of the processor, so a busy machine
+changes them little. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 GROUP, LENGTH, TEXT = 8, 40, 200
+LAMBDA_UP_TO = 1_000_000
+"""HGPO-lambda looks at the whole batch at once, so its memory grows with it."""
 
 
 def columns(num_steps: int) -> dict[str, Any]:
     """Rollouts of a household-like world: few states per task, shared between its rollouts, 200 characters each."""
     rng = random.Random(0)
     names: dict[str, list[Any]] = {
-        n: [] for n in ("task", "trajectory", "step", "observation", "reward", "valid")
+        n: [] for n in ("task", "trajectory", "step", "observation", "action", "reward", "valid")
     }
     trajectory = 0
     while len(names["step"]) < num_steps:
@@ -47,6 +51,7 @@ def columns(num_steps: int) -> dict[str, Any]:
             names["step"].append(step)
             # A copy, as it would come from an environment: its hash is not known yet.
             names["observation"].append("".join(("", states[at][:-1], ".")))
+            names["action"].append(f"go to {step % 4}")
             names["reward"].append(10.0 if won and step == length - 1 else 0.0)
             names["valid"].append(rng.random() < 0.95)
         trajectory += 1
@@ -58,6 +63,31 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def lambda_floor(batch: Any, depth: int, sweeps: int = 5) -> float:
+    """Seconds for the passes that HGPO-lambda cannot do without, on labels and values that are there already.
+
+    By level, for contexts and for contexts with actions: one sort of the labels to find who met whom, and four sums to
+    weigh the level. By sweep and level one mean, and by sweep one discounted sum over every trajectory.
+    """
+    import numpy as np
+
+    from hgpo.estimators.returns import discounted_returns
+    from hgpo.steps.labels import sorted_order
+
+    order = batch.trajectories.order
+    labels, values = batch.encoded("observation").codes[order], batch.rewards[order]
+    started = time.process_time()
+    for _ in range(2 * (depth + 1)):
+        sorted_order(labels)
+        for _ in range(4):
+            np.bincount(labels, weights=values)
+    for _ in range(sweeps + 1):
+        for _ in range(depth + 1):
+            np.bincount(labels, weights=values)[labels]
+        discounted_returns(values, batch.trajectories, 0.5)
+    return time.process_time() - started
+
+
 def measure(num_steps: int, depth: int, literal: bool, repeats: int) -> dict[str, Any]:
     """One size, in this process."""
     from hgpo import StepBatch, estimate
@@ -67,21 +97,34 @@ def measure(num_steps: int, depth: int, literal: bool, repeats: int) -> dict[str
     best: dict[str, float] = {}
     peak = before
     for attempt in range(repeats + 1):  # the first one warms up
-        started = time.perf_counter()
+        started = time.process_time()
         batch = StepBatch.from_arrays(**data)
-        made = time.perf_counter()
+        made = time.process_time()
         result = estimate(batch, "hgpo", depth=depth)
-        ended = time.perf_counter()
+        ended = time.process_time()
         peak = peak if attempt else memory()
+        with_lambda, its_floor = 0.0, 0.0
+        if num_steps <= LAMBDA_UP_TO:
+            batch.encoded("action")
+            began = time.process_time()
+            estimate(batch, "hgpo_lambda", depth=depth)
+            with_lambda = time.process_time() - began
+            its_floor = lambda_floor(batch, depth)
         # Copies again: a string keeps its hash once it is known.
         texts = ["".join(("", text[:-1], ".")) for text in data["observation"]]
         table: dict[str, int] = {}
-        hashing = time.perf_counter()
+        hashing = time.process_time()
         for text in texts:
             table.setdefault(text, 0)
-        floor = time.perf_counter() - hashing
+        floor = time.process_time() - hashing
         if attempt or repeats == 0:
-            times = {"batch_s": made - started, "estimate_s": ended - made, "floor_s": floor}
+            times = {
+                "batch_s": made - started,
+                "estimate_s": ended - made,
+                "floor_s": floor,
+                "lambda_s": with_lambda,
+                "lambda_floor_s": its_floor,
+            }
             best = {name: min(value, best.get(name, value)) for name, value in times.items()}
     row: dict[str, Any] = {
         "steps": num_steps,
@@ -123,7 +166,9 @@ def main() -> None:
         return
     results = []
     print(f"HGPO, depth {args.depth}, observations of {TEXT} characters, one thread")
-    print("      steps     batch  estimate   steps/s  x floor   input    peak   literal    ratio")
+    print(
+        "      steps     batch  estimate   steps/s  x floor   input    peak    lambda  its floor   literal    ratio"
+    )
     for size in args.steps:
         words = [sys.executable, __file__, "--only", str(size), "--depth", str(args.depth)]
         words += ["--repeats", str(args.repeats), "--literal-up-to", str(args.literal_up_to)]
@@ -133,7 +178,7 @@ def main() -> None:
         print(
             f"{size:11,d} {row['batch_s'] * 1e3:7.1f}ms {row['estimate_s'] * 1e3:7.1f}ms "
             f"{row['steps_per_s'] / 1e6:7.2f}M {row['times_floor']:7.1f} {row['input_mb']:6.0f}M "
-            f"{row['peak_mb']:6.0f}M {slow}",
+            f"{row['peak_mb']:6.0f}M {row['lambda_s'] * 1e3:7.1f}ms {row['lambda_floor_s'] * 1e3:8.1f}ms {slow}",
             flush=True,
         )
     print(json.dumps({"benchmark": "estimators", "results": results}))

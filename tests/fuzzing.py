@@ -138,6 +138,7 @@ JUNK = (
     b'"\\u0000"',
     b'"\xff"',
     b"[]",
+    b"[0]",
     b"{}",
     b'{"a": [1]}',
     b"[" * 6000,
@@ -215,6 +216,44 @@ STEP_FILES = tuple(
     StepFile(kind, number)
     for kind, count in (("jsonl", 280), ("jsonl.gz", 60), ("parquet", 180))
     for number in range(count)
+)
+COLUMNS = (
+    "task",
+    "trajectory",
+    "step",
+    "observation",
+    "reward",
+    "done",
+    "valid",
+    "success",
+    "padding",
+    "iteration",
+)
+
+
+@dataclass(frozen=True)
+class StepValue:
+    """Junk in one column of a file of steps: in its third row, or in all."""
+
+    column: str
+    junk: bytes
+    all_rows: bool
+
+    def damaged(self, rows: list[dict[str, Any]]) -> bytes:
+        """The rows as JSON lines, with the junk."""
+        lines = []
+        for number, row in enumerate(rows):
+            if self.all_rows or number == 2:
+                rest = {key: value for key, value in row.items() if key != self.column}
+                name = json.dumps(self.column).encode()
+                lines.append(json.dumps(rest).encode()[:-1] + b", " + name + b": " + self.junk + b"}")
+            else:
+                lines.append(json.dumps(row).encode())
+        return b"\n".join(lines) + b"\n"
+
+
+STEP_VALUES = tuple(
+    StepValue(column, junk, everywhere) for column in COLUMNS for junk in JUNK for everywhere in (False, True)
 )
 COMMANDS = tuple(StepFile(kind, number) for kind in ("jsonl", "parquet") for number in (1, 2, 7))
 """Damaged files that are given to the command itself."""

@@ -7,6 +7,7 @@ docs/reliability.md says how many cases there are of each kind.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
@@ -43,10 +44,12 @@ from .fuzzing import (
     FOLDER_COMMANDS,
     RUN_FILES,
     STEP_FILES,
+    STEP_VALUES,
     VALUES,
     WORDS,
     Broken,
     StepFile,
+    StepValue,
     content_of,
     fields,
     replies,
@@ -64,7 +67,7 @@ FAULTS = [
     *((where, "exit", False) for where in ("made", "reset", "step")),
     *(("tasks", fault, False) for fault in (*LISTS, "raises", "exit")),
     *(("step", fault, True) for fault in ("reward-nan", "info-object", "raises-failed", "exit", "hang")),
-    *(("reset", fault, True) for fault in ("text-surrogate", "recursion", "exit")),
+    *(("reset", fault, True) for fault in ("text-surrogate", "recursion", "raises-own", "exit")),
     *(("tasks", fault, True) for fault in ("mixed", "hang")),
 ]
 """Where an environment goes wrong, how, and whether in a process of its own."""
@@ -72,6 +75,7 @@ COUNTS = {
     "settings as words": len(FIELDS) * len(WORDS),
     "settings from a program": len(FIELDS) * len(VALUES),
     "step files": len(STEP_FILES),
+    "values of step files": len(STEP_VALUES),
     "step files given to the command": len(COMMANDS),
     "run folders": len(RUN_FILES) * len(DAMAGES) * len(FOLDER_COMMANDS),
     "environments": len(FAULTS),
@@ -232,6 +236,26 @@ def test_step_files(kind: str, kitchen: dict[str, Path], tmp_path: Path) -> None
         ],
         len(cases),
     )
+
+
+def test_values_of_step_files(kitchen: dict[str, Path], tmp_path: Path) -> None:
+    rows, names, path = (
+        list(StepBatch.read(kitchen["jsonl"]).rows())[:12],
+        sorted(ESTIMATORS),
+        tmp_path / "v.jsonl",
+    )
+
+    def check(number: int, case: StepValue) -> None:
+        path.write_bytes(case.damaged(rows))
+        result = estimate(StepBatch.read(path), names[number % len(names)])
+        assert np.isfinite(result.advantages).all(), "an advantage that is not finite"
+
+    problems = [
+        problem
+        for number, case in enumerate(STEP_VALUES)
+        for problem in problem_of(f"{case}"[:120], functools.partial(check, number, case))
+    ]
+    assert_none(problems, len(STEP_VALUES))
 
 
 @pytest.mark.slow

@@ -50,9 +50,19 @@ def arms_of(study: Study) -> list[str]:
     return [arm for arm in NAMES if arm in present] + sorted(present - set(NAMES))
 
 
-def final(study: Study, arm: str, what: str) -> Values:
-    """One row a seed, by seed: `evaluated` success, or success while `played`."""
+def seeds_of(study: Study, *arms: str) -> list[int]:
+    """The seeds of the final runs that all these arms have."""
+    has = [
+        {int(run["seed"]) for run in study["runs"] if (run["phase"], run["arm"]) == ("final", arm)}
+        for arm in arms
+    ]
+    return sorted(set.intersection(*has))
+
+
+def final(study: Study, arm: str, what: str, seeds: list[int] | None = None) -> Values:
+    """One row a seed, by seed: `evaluated` success, or success while `played`; all seeds of the arm or some."""
     runs = [run for run in study["runs"] if (run["phase"], run["arm"]) == ("final", arm)]
+    runs = [run for run in runs if seeds is None or int(run["seed"]) in seeds]
     runs.sort(key=lambda run: int(run["seed"]))
     if what == "played":
         return np.array([run["played"] for run in runs])
@@ -90,15 +100,16 @@ def final_table(study: Study, iterations: list[int]) -> list[str]:
     """Success on held-out tasks, gain, and area under the curve."""
     first, last = iterations[min(1, len(iterations) - 1)], iterations[-1]
     lines = [
-        f"| estimator | learning rate | start, % | iteration {first}, % | iteration {last}, % | gain, points "
+        f"| estimator | learning rate | seeds | start, % | iteration {first}, % | iteration {last}, % | gain, points "
         f"| mean of the curve, % | last {LAST} iterations of training, % |",
-        "| --- " * 8 + "|",
+        "| --- " * 9 + "|",
     ]
     for arm in arms_of(study):
         curve, played = final(study, arm, "evaluated"), final(study, arm, "played")
         rate = study["rates"].get(arm)
         cells = [
             "preset's" if rate is None else f"{rate:g}",
+            str(len(curve)),
             f"{100 * curve[:, 0].mean():.1f}",
             f"{100 * curve[:, min(1, curve.shape[1] - 1)].mean():.1f}",
             interval(curve[:, -1]),
@@ -120,14 +131,15 @@ def area(curve: Values, iterations: list[int]) -> Values:
 
 
 def difference_table(study: Study, iterations: list[int]) -> list[str]:
-    """Every pair of arms: differences in points, paired by seed."""
+    """Every pair of arms: differences in points, paired by the seeds that both have."""
     lines = [
         f"| difference, points | iteration {iterations[-1]} | mean of the curve | last {LAST} iterations of training |",
         "| --- | --- | --- | --- |",
     ]
     for one, other in itertools.combinations(arms_of(study), 2):
-        curves = [final(study, arm, "evaluated") for arm in (one, other)]
-        played = [final(study, arm, "played")[:, -LAST:].mean(1) for arm in (one, other)]
+        seeds = seeds_of(study, one, other)
+        curves = [final(study, arm, "evaluated", seeds) for arm in (one, other)]
+        played = [final(study, arm, "played", seeds)[:, -LAST:].mean(1) for arm in (one, other)]
         areas = [area(curve, iterations) for curve in curves]
         cells = [
             interval(curves[0][:, -1] - curves[1][:, -1], signed=True),
@@ -153,7 +165,7 @@ def draw(study: Study, iterations: list[int], path: Path) -> None:
         smooth = np.array([np.convolve(one, np.ones(window) / window, "valid") for one in played])
         numbers = np.arange(window, played.shape[1] + 1)
         training.plot(numbers, smooth.mean(0), color=line.get_color(), linewidth=2)
-    seeds = len(final(study, arms_of(study)[0], "played"))
+    seeds = max(len(seeds_of(study, arm)) for arm in arms_of(study))
     held_out.set_title(f"held-out tasks, mean of {seeds} seeds (thin: single seeds)", fontsize=10)
     training.set_title("training tasks, mean of the last five iterations", fontsize=10)
     held_out.set_ylabel("success, %")

@@ -63,6 +63,17 @@ def test_an_environment_stands_for_the_preset_own(folder: Path) -> None:
     assert named_env("room_a.py:Room") == ("room_a.py:Room",)
 
 
+def test_a_language_model_has_settings_of_its_own(folder: Path) -> None:
+    config = load(write(folder, "room_l.py"), ["model=somewhere/model"])
+    assert (config.model.path, config.agent.prompt, config.warm.source) == (
+        "somewhere/model",
+        "generic",
+        "auto",
+    )
+    assert config.update.lr < 1e-4
+    assert config.env.name == "room_l.py:Room"
+
+
 @pytest.mark.parametrize(
     ("splits", "train", "held_out"),
     [

@@ -27,7 +27,7 @@ CHANGED = {"alfworld-qwen2.5-coder-1.5b-lora": {"model": {"gradient_checkpointin
 
 
 def test_the_presets_are_those_recorded() -> None:
-    assert preset_names() == sorted([*RECORDED, "own"])
+    assert preset_names() == sorted([*RECORDED, "own", "own-model"])
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))

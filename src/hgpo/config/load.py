@@ -12,7 +12,7 @@ from ..errors import BadSetting, UnknownName
 from ..estimators.table import ESTIMATORS
 from ..settings import Setting, check_all, settings_of
 from ..words import parse_value, split_word
-from .own import fitted
+from .own import MODEL_PRESET, fitted
 from .preset import is_environment, preset_tree
 from .schema import Config
 from .tree import OPEN, SHORT_NAMES, canonical, chosen, overlay, place, put, section
@@ -25,13 +25,15 @@ def load(preset: str | None = None, overrides: Iterable[str] = ()) -> Config:
     """The config of a preset (a name, or a path to a TOML file) with `key=value` words applied.
 
     Without a preset every setting starts at its default. An environment (`path/file.py:Class`) stands for the preset
-    `own`, fitted to it.
+    `own` fitted to it, or `own-model` where the words name a model.
     """
     words = list(overrides)
     tree = preset_tree(preset) if preset else {}
     if preset and is_environment(preset):
-        given = apply(tree, words)["env"]
-        tree = overlay(tree, fitted(given["name"], given.get("settings", {})))
+        given = apply(tree, words)
+        if given["model"].get("path", "tiny") != "tiny":
+            tree = overlay(preset_tree(MODEL_PRESET), {"env": {"name": preset}})
+        tree = overlay(tree, fitted(given["env"]["name"], given["env"].get("settings", {})))
     return build(apply(tree, words))
 
 

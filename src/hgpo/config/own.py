@@ -1,4 +1,4 @@
-"""The settings of an environment that has no preset: those of the preset `own`, fitted to what it brings."""
+"""The settings of an environment that has no preset: those of `own` or `own-model`, fitted to what it brings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ..envs.contract import TextEnv
 from ..errors import BadEnv, EnvironmentFailed, HgpoError
 
 PRESET = "own"
+"""For the small model; a language model, `model=PATH`, has `own-model`."""
+MODEL_PRESET = "own-model"
 
 
 def fitted(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:

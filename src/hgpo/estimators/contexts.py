@@ -24,7 +24,8 @@ import numpy as np
 from ..errors import BadSetting, BadSteps, MissingExtra
 from ..steps.batch import StepBatch
 from ..steps.columns import Categorical, IntArray
-from .groups import dense, within_task
+from ..steps.labels import dense
+from .groups import within_task
 
 Key = Literal["observation", "observation_action", "prompt", "state_key"]
 

@@ -25,9 +25,10 @@ import numpy as np
 
 from ..settings import setting
 from ..steps.columns import FloatArray, IntArray
+from ..steps.labels import dense
 from . import base, successor
 from .base import Estimator, Record
-from .groups import Groups, dense
+from .groups import Groups
 from .returns import trajectory_sums
 from .terms import Numbers, Part, Result, Score, Term
 

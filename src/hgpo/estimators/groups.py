@@ -113,46 +113,6 @@ def mean_of_others(groups: Groups, owners: IntArray) -> tuple[IntArray, FloatArr
     return others, excess
 
 
-def sorted_order(keys: IntArray) -> IntArray:
-    """The stable order of whole numbers from 0 [n]: sixteen bits at a time, each a pass over the array."""
-    order: IntArray = np.argsort(keys.astype(np.uint16), kind="stable")
-    high, shift = int(keys.max(initial=0)) >> 16, 16
-    while high:
-        digits = (keys >> shift).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
-        high, shift = high >> 16, shift + 16
-    return order
-
-
-def dense(keys: IntArray) -> IntArray:
-    """Relabel integer keys [n] as 0..g-1, equal where the keys are equal."""
-    if len(keys) == 0:
-        return keys
-    low, high = int(keys.min()), int(keys.max())
-    places = keys - low if low else keys
-    if high - low <= 16 * len(keys) + 1024:
-        # A small range is counted; sorting is only for the others.
-        present = np.zeros(high - low + 1, dtype=bool)
-        present[places] = True
-        met = np.flatnonzero(present)
-        ranks = np.empty(len(present), dtype=np.int64)
-        ranks[met] = np.arange(len(met))
-        counted: IntArray = ranks[places]
-        return counted
-    order = sorted_order(places)
-    labels = np.empty(len(keys), dtype=np.int64)
-    labels[order] = np.cumsum(changes(keys[order]))
-    return labels
-
-
-def changes(ordered: IntArray) -> IntArray:
-    """1 where a value differs from the one before it, 0 elsewhere and at the start. Int [n]."""
-    changed = np.empty(len(ordered), dtype=np.int64)
-    changed[:1] = 0
-    np.not_equal(ordered[1:], ordered[:-1], out=changed[1:], casting="unsafe")
-    return changed
-
-
 def within_task(codes: IntArray, tasks: IntArray) -> IntArray:
     """Codes [n] counted from the smallest code of their task [n].
 

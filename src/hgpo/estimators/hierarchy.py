@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import IntArray
+from ..steps.labels import dense
 from ..steps.order import Trajectories
 from .contexts import Contexts, history
-from .groups import dense, within_task
+from .groups import within_task
 
 
 def hierarchy(contexts: Contexts, trajectories: Trajectories, depth: int) -> npt.NDArray[np.int64]:

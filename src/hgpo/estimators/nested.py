@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import BoolArray, FloatArray
+from ..steps.labels import dense
 from .base import Mode, Record
-from .groups import Groups, dense
+from .groups import Groups
 from .scale import Over, floored_deviation
 from .shrinkage import Nested, Partition
 from .terms import Level, Numbers, Shrinkage, Term

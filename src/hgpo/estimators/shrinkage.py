@@ -25,9 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
-from .groups import Groups, changes, dense, group_means, mean_of_others, segment_sums, sorted_order
+from ..steps.labels import changes, dense, sorted_order
+from .groups import Groups, group_means, mean_of_others, segment_sums
 
 TINY = 1e-300
+PIECE = 10_000
+"""Numbers that are multiplied and added in one call."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +182,18 @@ def components(parent: Partition, level: Partition, outer: Pairs, inner: Pairs) 
     count = segment_sums(parent_of, inner.count, len(parent.sizes))
     squares = segment_sums(parent_of, inner.squares, len(parent.sizes))
     share = 1.0 / parent.sizes
-    num_within, num_between = float(share @ count), float(share @ (outer.count - count))
+    num_within, num_between = _dot(share, count), _dot(share, outer.count - count)
     if num_within <= 0.0 or num_between <= 0.0:
         return 0.0, 1.0
-    within = float(share @ squares) / num_within
-    between = float(share @ np.maximum(outer.squares - squares, 0.0)) / num_between
+    within = _dot(share, squares) / num_within
+    between = _dot(share, np.maximum(outer.squares - squares, 0.0)) / num_between
     return max(between - within, 0.0), within
+
+
+def _dot(one: FloatArray, other: FloatArray) -> float:
+    """sum of one times other, in pieces: a longer product may be shared out among threads, which costs more than it
+    saves and makes the last digit a matter of how many there are."""
+    return sum(float(one[at : at + PIECE] @ other[at : at + PIECE]) for at in range(0, len(one), PIECE))
 
 
 def nested_means(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..estimators.groups import dense
 from ..steps.columns import Encoder, IntArray
+from ..steps.labels import dense
 from .analysis import Analysis, distinct
 from .text import named
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..errors import BadSetting, BadSteps, UnknownName
 from ..estimators.explain import Explanation, explain
-from ..estimators.groups import dense
 from ..estimators.returns import task_of_trajectory, trajectory_sums
 from ..estimators.table import ESTIMATORS
 from ..settings import build
 from ..steps.batch import StepBatch
 from ..steps.columns import FloatArray, IntArray, ObjectArray
+from ..steps.labels import dense
 from ..steps.order import Trajectories
 from .rollouts import Iteration
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.groups import Groups, dense
+from ..estimators.groups import Groups
 from ..estimators.metrics import BIN_ENDS, BIN_NAMES, context_pairs, sign_agreement
 from ..estimators.penalty import penalty_effect
 from ..steps.columns import BoolArray, FloatArray
+from ..steps.labels import dense
 from .analysis import Analysis, distinct
 from .text import named
 

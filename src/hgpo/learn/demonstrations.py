@@ -27,7 +27,7 @@ FEW = 20
 """Fewer successful episodes than this are no demonstrations: a model would learn them by heart."""
 OFTEN = 10
 """Where all random play is cloned, its successes stand in it as often as the rest, but none more often than this."""
-ROUND, ENOUGH = 100, 5000
+ROUND, ENOUGH = 100, 3000
 """Play goes on by so many episodes until there are so many steps to clone, or `warm.episodes` were played."""
 
 

@@ -15,6 +15,10 @@ import numpy as np
 
 from ..errors import BadSteps
 from .columns import BoolArray, Categorical, IntArray, ObjectArray, object_array
+from .labels import dense
+
+PIECE = 2**20
+"""Steps that are looked at in one go."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +79,17 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
 
     A trajectory is a (task, trajectory) pair: names may repeat between tasks.
     """
-    num_names = len(trajectory.values)
-    pair = task.codes * num_names + trajectory.codes
-    if num_names * len(task.values) <= 4 * len(pair) + 1024:
-        # Few possible pairs: count them instead of sorting.
-        present = np.bincount(pair, minlength=num_names * len(task.values)) > 0
-        pairs = np.flatnonzero(present)
-        rank = np.cumsum(present) - 1
-        first_ids = rank[pair]
-    else:
-        pairs, first_ids = np.unique(pair, return_inverse=True)
-    ranks = _sorted_ranks(task.values[pairs // num_names], trajectory.values[pairs % num_names])
-    ids = ranks[first_ids]
-    lengths = np.bincount(ids, minlength=len(pairs)).astype(np.int64, copy=False)
+    # The rows of a trajectory mostly stand together: what is sorted is stretches of them.
+    new = (task.codes[1:] != task.codes[:-1]) | (trajectory.codes[1:] != trajectory.codes[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(new) + 1))
+    sizes = np.diff(starts, append=len(step))
+    of_tasks, of_names = task.codes[starts], trajectory.codes[starts]
+    tasks, names = _ranks(task.values, of_tasks), _ranks(trajectory.values, of_names)
+    stretches = dense(tasks * len(trajectory.values) + names)
+    if int(stretches.max()) + 1 == len(starts) and _ascend(step, starts):
+        return _by_stretch(task, step, starts, sizes, stretches)
+    ids = np.repeat(stretches, sizes)
+    lengths = np.bincount(ids).astype(np.int64, copy=False)
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
 
     inside = (step >= 0) & (step < lengths[ids])
@@ -99,17 +101,55 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
     return Trajectories(order, ids[order], task.codes[order], step[order], lengths)
 
 
-def _sorted_ranks(tasks: ObjectArray, names: ObjectArray) -> IntArray:
-    """Rank of each (task, name) pair when sorted by value; values of different types sort by type name."""
-    keys = [(type(t).__name__, t, type(n).__name__, n) for t, n in zip(tasks, names)]
+def _ascend(step: IntArray, starts: IntArray) -> bool:
+    """Whether steps [n] count 0, 1, 2, ... from each of the starts."""
+    if step[starts].any():
+        return False
+    breaks = np.zeros(len(step), dtype=bool)
+    # A piece at a time: fresh memory for the whole would cost more than the arithmetic.
+    for at in range(1, len(step), PIECE):
+        end = min(at + PIECE, len(step))
+        np.not_equal(step[at:end], step[at - 1 : end - 1] + 1, out=breaks[at:end])
+    breaks[starts] = False
+    return not breaks.any()
+
+
+def _counted(sizes: IntArray) -> IntArray:
+    """0, 1, 2, ... within each of the stretches of these sizes. Int [sum of sizes]."""
+    numbers: IntArray = np.arange(int(sizes.sum()))
+    numbers -= np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return numbers
+
+
+def _by_stretch(
+    task: Categorical, step: IntArray, starts: IntArray, sizes: IntArray, ranks: IntArray
+) -> Trajectories:
+    """The order of trajectories that each stand in one piece, steps ascending, with their ranks [trajectories]."""
+    if (ranks[1:] > ranks[:-1]).all():
+        return Trajectories(np.arange(len(step)), np.repeat(ranks, sizes), task.codes, step, sizes)
+    place = np.empty(len(ranks), dtype=np.int64)
+    place[ranks] = np.arange(len(ranks))
+    lengths = sizes[place]
+    order = np.repeat(starts[place], lengths) + _counted(lengths)
+    ids = np.repeat(np.arange(len(ranks)), lengths)
+    return Trajectories(order, ids, task.codes[order], step[order], lengths)
+
+
+def _ranks(values: ObjectArray, codes: IntArray) -> IntArray:
+    """Rank of each coded value among those that occur, sorted by value (by type name where types differ). Int [n]."""
+    present = np.flatnonzero(np.bincount(codes))
+    met = values[present].tolist()
+    kinds = [type(value).__name__ for value in met]
+    keys = met if len(set(kinds)) == 1 else list(zip(kinds, met))
     try:
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        order = sorted(range(len(met)), key=keys.__getitem__)
     except TypeError:  # values that have no order of their own
         texts = [repr(key) for key in keys]
-        order = sorted(range(len(keys)), key=texts.__getitem__)
-    ranks = np.empty(len(keys), dtype=np.int64)
-    ranks[order] = np.arange(len(keys))
-    return ranks
+        order = sorted(range(len(met)), key=texts.__getitem__)
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[present[order]] = np.arange(len(met))
+    found: IntArray = ranks[codes]
+    return found
 
 
 def _explain(

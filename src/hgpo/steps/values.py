@@ -137,7 +137,12 @@ def _step_indices(values: Any, first_row: int) -> IntArray:
     array = _array(values)
     if array.ndim == 1 and array.dtype.kind in "iu":
         return array.astype(np.int64, copy=False)
-    if array.ndim == 1 and array.dtype.kind == "f" and (array == np.floor(array)).all():
+    if (
+        array.ndim == 1
+        and array.dtype.kind == "f"
+        and (abs(array) < 2**53).all()
+        and (array == np.floor(array)).all()
+    ):
         return array.astype(np.int64)
     row = _first(values, _is_index)
     raise BadSteps(
@@ -178,6 +183,8 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_index(value: Any) -> bool:
+    if isinstance(value, (float, np.floating)):
+        return bool(value == np.floor(value) and abs(value) < 2**53)
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and abs(int(value)) < 2**63
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,12 @@ def execute(
     with open(log, "ab") as kept, _termination():
         # A session of its own: Ctrl-C at the terminal reaches verl once, from here, and not its workers.
         process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=variables, start_new_session=True
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=variables,
+            start_new_session=True,
+            preexec_fn=_dies_with(os.getpid()),
         )
         threading.Thread(target=_ticking, args=(listener, over), daemon=True).start()
         try:
@@ -56,6 +63,22 @@ def execute(
             over.set()
             end_family(family)
             process.wait()
+
+
+def _dies_with(parent: int) -> Callable[[], None] | None:
+    """What a child does first, so that it is interrupted when its parent is killed; None where that cannot be had."""
+    # The system minds the thread that started the child, not the process.
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up here: a child of several threads must not
+
+    def first() -> None:
+        prctl(1, int(signal.SIGINT))  # PR_SET_PDEATHSIG
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+        if os.getppid() != parent:  # killed before
+            os._exit(1)
+
+    return first
 
 
 def _ticking(listener: Listener, over: threading.Event) -> None:
