@@ -118,3 +118,17 @@ def test_a_tokenizer_that_cannot_write_the_commands_is_refused(tmp_path: Path) -
         [f"{p} {r}" for p, r in zip(steps.steps["prompt"], steps.steps["response"])], "exact", 900
     )
     check_written(steps.steps, exact, stage, "exact")
+
+
+def test_few_demonstrations_are_passed_over_more_often(tmp_path: Path) -> None:
+    import io
+
+    import torch
+
+    from hgpo.runs.tracking import Screen
+
+    said = io.StringIO()
+    config = load(FETCH, ["warm.episodes=10", "warm.updates=5", "warm.noise=0"])
+    prepare(config, open_stage(config), tmp_path / "start", torch.device("cpu"), Screen(0, said))
+    assert "20 steps to clone" in said.getvalue()
+    assert "warm start: 5 updates" in said.getvalue()

@@ -226,6 +226,20 @@ def test_the_memory_of_the_presets_is_a_sum_that_is_shown(capsys: pytest.Capture
     assert main(["verl", "memory", "quickstart"]) == 2
 
 
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "verl.md").read_text(encoding="utf-8")
+    command, _, printed = page.partition("$ hgpo verl memory")[2].partition("```")[0].partition("\n")
+    assert main(["verl", "memory", *command.split()]) == 0
+    assert capsys.readouterr().out == printed
+    for machine in MACHINES:
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{machine}`")]
+        main(["verl", "memory", "alfworld-qwen2.5-1.5b", "--machine", machine])
+        said = capsys.readouterr().out
+        assert [line.split()[1] for line in said.splitlines() if " of 80 GB" in line] == (
+            row.split("|")[4].replace("GB", "").replace(",", "").split()
+        )
+
+
 def test_options_beside_a_machine_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "verl",

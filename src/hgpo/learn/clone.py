@@ -62,15 +62,14 @@ def clone(
     budget = TokenBudget(config.update.micro_tokens, "update.micro_tokens")
     lengths = row_lengths(batch)
     per_epoch = -(-len(batch) // settings.batch_rows)
-    epochs = max(settings.epochs, -(-settings.updates // per_epoch))
-    total, number = per_epoch * epochs, 0
+    total, number = max(per_epoch * settings.epochs, settings.updates), 0
     model.train()
-    for epoch in range(epochs):
+    for epoch in range(-(-total // per_epoch)):
         # Rows of similar length share a batch (little padding), batches come in random order.
         random = generator("clone", config.seed, epoch)
         jitter = random.random(len(batch)) * 8
         parts = np.array_split(np.argsort(lengths + jitter, kind="stable"), per_epoch)
-        for place in random.permutation(per_epoch):
+        for place in random.permutation(per_epoch)[: total - number]:
             rise = min(1.0, (number + 1) / max(1, total // 20))
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * rise * (1.0 - 0.9 * number / total)
