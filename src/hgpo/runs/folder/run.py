@@ -328,10 +328,10 @@ class RunFolder:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, written.weights)
             written.model.mkdir()
             base = os.path.relpath(self.start, target / written.model.name) if self.start.is_dir() else None
-            fill_model(written.model, save_model, self._own_settings(settings), base, state.iteration)
+            fill_model(written.model, save_model, settings, base, state.iteration)
             start = self.start / SETTINGS
             seal = {
-                "run": identity(self._own_settings(settings)),
+                "run": self.description().identity if self.exists() else identity(settings),
                 "files": {written.weights.name: file_digest(written.weights)},
                 # These name the digests of the files beside them.
                 "model": file_digest(written.model / SETTINGS),
@@ -371,12 +371,8 @@ class RunFolder:
 
     def export(self, save_model: SaveModel, settings: Mapping[str, Any], iteration: int) -> Path:
         """Write `model/`, the policy after so many iterations."""
-        write_model(self.model, save_model, self._own_settings(settings), iteration)
+        write_model(self.model, save_model, settings, iteration)
         return self.model
-
-    def _own_settings(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The settings as `config.json` has them: without those that the package did not know when the run began."""
-        return self.description().config if self.exists() else settings
 
     def model_iteration(self, model: Path) -> int | None:
         """After how many iterations one of the run's policies was written; None where that is not known."""
