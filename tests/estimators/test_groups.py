@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo.estimators.groups import Groups, within_task
-from hgpo.steps.labels import dense
+from hgpo.steps.labels import dense, sorted_order
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.sampled_from([1, 7, 10**6, 10**12]))
@@ -42,3 +42,13 @@ def test_constant_groups_have_no_deviation(scale: float) -> None:
     np.testing.assert_allclose(groups.means, np.array([0.1, 2.0, 5.0]) * scale)
     np.testing.assert_allclose(groups.deviations, np.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0]) * scale)
     assert (groups.deviations[[0, 2, 4]] == 0.0).all()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=60), st.sampled_from([1, 7, 2**15, 2**33]))
+def test_the_order_of_labels_is_that_of_a_stable_sort(keys: list[int], unit: int) -> None:
+    """Sixteen bits at a time: keys of one, two and three such digits, with equal ones among them."""
+    array = np.array(keys, dtype=np.int64) // unit
+    assert sorted_order(array).tolist() == np.argsort(array, kind="stable").tolist()
+    distinct = sorted(set(array.tolist()))
+    assert dense(array).tolist() == [distinct.index(key) for key in array.tolist()]

@@ -235,3 +235,33 @@ def test_parquet_carries_the_version_in_its_metadata(tmp_path: Path) -> None:
 
     StepBatch.from_rows(rows_of(20)).write(tmp_path / "steps.parquet")
     assert pq.read_schema(tmp_path / "steps.parquet").metadata[b"hgpo_schema_version"] == b"1"
+
+
+def test_the_order_of_the_rows_is_found_from_stretches_or_row_by_row() -> None:
+    """Trajectories in one piece each (sorted or not), in several pieces, and rows shuffled: one canonical order."""
+    random = np.random.default_rng(4)
+    rows = [
+        {"task": f"task {t}", "trajectory": r, "step": s, "observation": f"{t} {r} {s}", "reward": 0.0}
+        for t in range(12)
+        for r in range(3)
+        for s in range(int(random.integers(1, 5)))
+    ]
+    pieces = [[row for row in rows if (row["task"], row["trajectory"]) == key]
+              for key in dict.fromkeys((row["task"], row["trajectory"]) for row in rows)]  # fmt: skip
+    turned = [row for piece in reversed(pieces) for row in piece]
+    in_turn = sorted(rows, key=lambda row: (row["task"], row["step"]))
+    backward = rows[::-1]
+    shuffled = [rows[i] for i in random.permutation(len(rows))]
+    expected = sorted(rows, key=lambda row: (row["task"], row["trajectory"], row["step"]))
+    for given_rows in (rows, turned, in_turn, backward, shuffled):
+        batch = StepBatch.from_rows(given_rows)
+        found = batch.trajectories
+        assert [given_rows[i] for i in found.order] == expected
+        assert found.step.tolist() == [row["step"] for row in expected]
+        assert found.lengths.tolist() == [
+            sum((row["task"], row["trajectory"]) == key for row in rows)
+            for key in dict.fromkeys((row["task"], row["trajectory"]) for row in expected)
+        ]
+        assert found.ends.tolist() == (np.cumsum(found.lengths) - 1).tolist()
+        tasks = [batch["task"][i] for i in found.order]
+        assert [batch.encoded("task").values[code] for code in found.task_ids] == tasks

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hgpo import StepBatch
 from hgpo.errors import BadSteps
-from hgpo.steps.columns import Ragged
+from hgpo.steps.columns import NEAR, Encoder, Ragged
 
 LISTS = st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=8)
 
@@ -73,3 +73,16 @@ def test_what_is_no_list_of_numbers_is_named() -> None:
         steps.lists("response_ids")
     with pytest.raises(BadSteps, match=r"'logprobs' holds 0.5 in row 1; expected a list of numbers"):
         steps.lists("logprobs")
+
+
+def test_codes_do_not_depend_on_where_a_value_is_looked_up() -> None:
+    """Values near one another have a table of their own; the codes are those of one table, in order of appearance."""
+    random = np.random.default_rng(3)
+    values = [f"room {number}" for number in random.integers(0, 3000, 3 * NEAR + 17)]
+    table: dict[str, int] = {}
+    expected = [table.setdefault(value, len(table)) for value in values]
+    encoder = Encoder()
+    first, rest = values[:100], values[100:]
+    found = np.concatenate([encoder.encode(first, len(first)), encoder.encode(iter(rest), len(rest))])
+    assert found.tolist() == expected
+    assert list(encoder) == list(table)

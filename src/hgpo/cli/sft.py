@@ -41,9 +41,11 @@ def run(args: argparse.Namespace) -> int:
     from ..models.hub import check_hub
     from ..models.load import check_source
     from ..models.out_of_memory import out_of_memory_explained
+    from ..policies.engine import check_engine
     from ..runs.start import prepare
     from ..runs.tracking import Screen
 
+    check_engine("hf")
     preset, words = split_preset(args.words)
     config = load(preset or "quickstart", words)
     if config.warm.episodes < 1:

@@ -42,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--resume",
         nargs="?",
         const="",
-        type=path_word,
         metavar="RUN",
         help="continue the run in this folder (or in --run)",
     )

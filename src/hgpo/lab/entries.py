@@ -108,8 +108,7 @@ def with_engine() -> list[Entry]:
         Entry(f"{OURS} time_limit=cut", OURS, {"time_limit": "cut"}),
         Entry(f"{OURS} lam=0 time_limit=cut", OURS, {"lam": 0.0, "time_limit": "cut"}),
     ]
-    g2po = Entry("g2po mean_norm", "g2po", {"mode": "mean_norm"})
-    return [*ENTRIES.values(), g2po, *lambdas(), *depths, *cuts]
+    return [*ENTRIES.values(), *lambdas(), *depths, *cuts]
 
 
 def choose(names: Sequence[str] | None) -> list[Entry]:

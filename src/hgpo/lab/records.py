@@ -53,6 +53,8 @@ def read(path: str | Path) -> Document:
 
 def records(folder: Path) -> tuple[Document | None, dict[str, Document]]:
     """What a page is made of: the record of the small worlds, and those of engines by name, sorted."""
-    known = {path.stem: read(path) for path in sorted(folder.glob("*.json"))}
+    known = {
+        name: read(folder / f"{name}.json") for name in sorted(path.stem for path in folder.glob("*.json"))
+    }
     worlds = known.pop(Path(WORLDS_RECORD).stem, None)
     return worlds, known

@@ -17,6 +17,9 @@ from ..errors import BadSteps
 from .columns import BoolArray, Categorical, IntArray, ObjectArray, object_array
 from .labels import dense
 
+PIECE = 2**20
+"""Steps that are looked at in one go."""
+
 
 @dataclass(frozen=True)
 class Trajectories:
@@ -76,15 +79,14 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
 
     A trajectory is a (task, trajectory) pair: names may repeat between tasks.
     """
-    num_names = len(trajectory.values)
-    pair = task.codes * num_names + trajectory.codes
     # The rows of a trajectory mostly stand together: what is sorted is stretches of them.
-    starts = np.concatenate(([0], np.flatnonzero(pair[1:] != pair[:-1]) + 1))
-    del pair
+    new = (task.codes[1:] != task.codes[:-1]) | (trajectory.codes[1:] != trajectory.codes[:-1])
+    starts = np.concatenate(([0], np.flatnonzero(new) + 1))
     sizes = np.diff(starts, append=len(step))
     of_tasks, of_names = task.codes[starts], trajectory.codes[starts]
-    stretches = dense(_ranks(task.values, of_tasks) * num_names + _ranks(trajectory.values, of_names))
-    if int(stretches.max()) + 1 == len(starts) and np.array_equal(step, _counted(sizes)):
+    tasks, names = _ranks(task.values, of_tasks), _ranks(trajectory.values, of_names)
+    stretches = dense(tasks * len(trajectory.values) + names)
+    if int(stretches.max()) + 1 == len(starts) and _ascend(step, starts):
         return _by_stretch(task, step, starts, sizes, stretches)
     ids = np.repeat(stretches, sizes)
     lengths = np.bincount(ids).astype(np.int64, copy=False)
@@ -97,6 +99,19 @@ def locate(task: Categorical, trajectory: Categorical, step: IntArray) -> Trajec
     order = np.empty(len(step), dtype=np.int64)
     order[position] = np.arange(len(step))
     return Trajectories(order, ids[order], task.codes[order], step[order], lengths)
+
+
+def _ascend(step: IntArray, starts: IntArray) -> bool:
+    """Whether steps [n] count 0, 1, 2, ... from each of the starts."""
+    if step[starts].any():
+        return False
+    breaks = np.zeros(len(step), dtype=bool)
+    # A piece at a time: fresh memory for the whole would cost more than the arithmetic.
+    for at in range(1, len(step), PIECE):
+        end = min(at + PIECE, len(step))
+        np.not_equal(step[at:end], step[at - 1 : end - 1] + 1, out=breaks[at:end])
+    breaks[starts] = False
+    return not breaks.any()
 
 
 def _counted(sizes: IntArray) -> IntArray:
