@@ -229,3 +229,26 @@ def test_folders_of_before_there_were_digests_are_read(run: Path, tmp_path: Path
     )
     assert train(replace(load(FETCH), iterations=3), run, resume=True, quiet=True)["ended"] == "finished"
     assert RunFolder(run).checkpoints()[-1].seal()["files"]
+
+
+def test_a_run_of_an_earlier_version_goes_on_and_is_evaluated(run: Path) -> None:
+    """Settings that the package got since keep out of the run, in all of its files."""
+    path = run / "config.json"
+    stored = json.loads(path.read_text())
+    del stored["config"]["update"]["aggregate"]
+    del stored["digest"]
+    path.write_text(json.dumps(stored))
+    for state in run.glob("checkpoints/*/state.json"):
+        content = json.loads(state.read_text())
+        del content["seal"], content["digest"]
+        state.write_text(json.dumps(content))
+    train(
+        None, run, resume=True, quiet=True, allow_env=WORLD
+    )  # nothing is left to do, but the end is written again
+    config = replace(load(FETCH, ["iterations=2", "update.lr=1e-3"]), iterations=3)
+    train(config, run, resume=True, quiet=True)
+    for checkpoint in ("last", "best", "3"):
+        assert evaluate(
+            str(run), checkpoint=checkpoint, tasks=2, seeds=(1,), allow_env=WORLD, logs=str(run / "l")
+        )
+    assert "aggregate" not in RunFolder(run).description().config["update"]

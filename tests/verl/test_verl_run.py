@@ -359,9 +359,14 @@ def test_an_asynchronous_mode_trains_on_our_advantages(tmp_path):
         "agent.max_steps=5",
         "update.old_logprobs=recomputed",
         "trainer.v1.trainer_mode=hgpo_colocate_async",
+        # The sampler plays ahead, with older weights: verl corrects for that, token by token.
+        "algorithm.rollout_correction.rollout_is=token",
     )
     assert result["steps"] == 2
     batch = check_numbers(run, "tests.verl.worlds:Corridor")
+    assert "rollout_corr/rollout_is_mean" in (run / "verl.log").read_text(errors="replace")
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert all(row["engine/logprob_gap"] > 0 for row in rows[1:])
     # Rollouts of a group start from the same cell, which the row's seed decides.
     first = {}
     for row in batch.rows():

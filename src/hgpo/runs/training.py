@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,8 @@ class _Run:
         self.alarms = Alarms()
         self.began = time.monotonic()
         self.played: tuple[StepBatch, int] | None = None
+        self.stored: Mapping[str, Any] = as_dict(config)
+        """The settings as config.json has them: without those that the package did not know when the run began."""
 
     def go(self) -> dict[str, Any]:
         """The whole run."""
@@ -168,6 +170,7 @@ class _Run:
         if self.processes.first:
             self.folder.resume_point()
             described = self.folder.continued(Description.of(config, self.panels, self.tasks))
+            self.stored = described.config
             if not self.folder.exists():
                 self.folder.describe(described)
         self.processes.barrier()
@@ -201,7 +204,7 @@ class _Run:
             self._keep_last()
             self.folder.export(
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial),
-                as_dict(config),
+                self.stored,
                 state.iteration,
             )
             resume = f"hgpo train --resume {self.folder.path}{allow_flag(config)}"
@@ -401,7 +404,7 @@ class _Run:
                 state,
                 tensors,
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial, merge=False),
-                as_dict(self.config),
+                self.stored,
                 self.config.keep,
             )
         self.processes.barrier()

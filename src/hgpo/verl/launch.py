@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..config.load import as_dict
 from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..config.stored import allow_flag
@@ -191,7 +190,7 @@ def export(config: Config, run: RunFolder) -> None:
         )
     # The trainer has merged them already; runs of earlier releases have them still.
     merge_folder(source, lora_alpha(config))
-    run.export(lambda partial: _copy(source, partial), as_dict(config), run.verl_step())
+    run.export(lambda partial: _copy(source, partial), run.description().config, run.verl_step())
 
 
 def _copy(source: Path, target: Path) -> None:

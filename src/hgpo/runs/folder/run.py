@@ -61,7 +61,7 @@ class RunFolder:
 
         A start that was killed before it had done anything is no run: it is taken away.
         """
-        if self._stillborn():
+        if self._only_described():
             self.config_file.unlink()
         if self.exists():
             raise BadSetting(
@@ -75,7 +75,7 @@ class RunFolder:
                 "overwrite what it did not make. Choose another folder with --run, or move these away."
             )
 
-    def _stillborn(self) -> bool:
+    def _only_described(self) -> bool:
         """Whether there is nothing here but the `config.json` of a run."""
         if self._own_places() != [self.config_file]:
             return False
