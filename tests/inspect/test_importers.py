@@ -13,7 +13,7 @@ from hgpo.errors import BadFile, BadSetting, BadSteps, HgpoError
 from hgpo.inspect import open_rollouts
 from hgpo.inspect.importers import from_verl
 from hgpo.inspect.rollouts import Iteration
-from hgpo.play.prompts import style, styles
+from hgpo.play.prompts import BARE, style, styles
 from tests.inspect.rollouts import house
 
 
@@ -204,7 +204,7 @@ def test_a_run_folder_brings_its_settings_and_log(tmp_path: Path) -> None:
         open_rollouts(run)
 
 
-@pytest.mark.parametrize("name", [name for name in styles() if name != "compact"])
+@pytest.mark.parametrize("name", [name for name in styles() if name not in BARE])
 @pytest.mark.parametrize("tags", [True, False])
 @pytest.mark.parametrize("reasoning", [True, False])
 @pytest.mark.parametrize("listed", [True, False])
