@@ -11,10 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-# A shell starts its background jobs with Ctrl-C ignored, and all their children inherit that; tests that press Ctrl-C
-# need it back.
+# A shell starts its background jobs with Ctrl-C ignored, nohup what it runs with SIGHUP ignored, and all their children
+# inherit that; tests that send these signals need them back.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

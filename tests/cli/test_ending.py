@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import hgpo
 from hgpo import cli
 from hgpo.cli import main
 from hgpo.errors import BadSetting, DiskFull
@@ -242,7 +243,11 @@ def test_ctrl_c_that_gets_lost_ends_the_process_all_the_same() -> None:
 def test_nothing_is_imported_before_ctrl_c_has_an_answer() -> None:
     """Python itself answers Ctrl-C while it imports the package, with a stack trace: that has to be over soon."""
     code = "import sys; before = set(sys.modules); import hgpo; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    # Without site an installed package is found by its path only.
+    env = {**os.environ, "PYTHONPATH": str(Path(hgpo.__file__).parents[1])}
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=env
+    )
     assert set(loaded.stdout.split()) == {"__future__", "hgpo", "hgpo.version"}
 
 
