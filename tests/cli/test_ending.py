@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-import hgpo
 from hgpo import cli
 from hgpo.cli import main
 from hgpo.errors import BadSetting, DiskFull
@@ -244,7 +243,7 @@ def test_nothing_is_imported_before_ctrl_c_has_an_answer() -> None:
     """Python itself answers Ctrl-C while it imports the package, with a stack trace: that has to be over soon."""
     code = "import sys; before = set(sys.modules); import hgpo; print(*sorted(set(sys.modules) - before))"
     # Without site an installed package is found by its path only.
-    env = {**os.environ, "PYTHONPATH": str(Path(hgpo.__file__).parents[1])}
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
     loaded = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=env
     )
