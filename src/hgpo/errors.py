@@ -112,9 +112,12 @@ class BadEnv(HgpoError):
 
     def __init__(self, env: str, problems: Iterable[str]) -> None:
         self.problems = list(problems)
-        listed = "\n".join(f"{number}. {problem}" for number, problem in enumerate(self.problems, 1))
         count = f"{len(self.problems)} way{'s' if len(self.problems) > 1 else ''}"
-        super().__init__(f"{env} breaks the environment contract in {count}:\n{listed}")
+        self.lines = [
+            f"{env} breaks the environment contract in {count}:",
+            *(f"{number}. {problem}" for number, problem in enumerate(self.problems, 1)),
+        ]
+        super().__init__("\n".join(self.lines))
 
 
 class PanelMismatch(HgpoError):

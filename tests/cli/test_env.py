@@ -84,6 +84,19 @@ def test_what_is_wrong_with_an_environment_is_said_with_the_cause(tmp_path: Path
     assert "it has Cave" in done.stderr
 
 
+def test_every_way_in_which_the_contract_is_broken_has_a_line_of_its_own(tmp_path: Path) -> None:
+    hgpo(tmp_path, "env", "new", "cave.py")
+    text = (tmp_path / "cave.py").read_text()
+    text = text.replace('raise UnknownName("split", split, self.splits)', "return []")
+    text = text.replace("    splits =", '    action_form = "lower"\n    splits =')
+    (tmp_path / "cave.py").write_text(text)
+    done = hgpo(tmp_path, "env", "check", "cave.py:Cave")
+    assert done.returncode == 2
+    heading, *ways = done.stderr.splitlines()
+    assert "breaks the environment contract in 2 ways:" in heading
+    assert [way[:9] for way in ways] == ["1. Given:", "2. Given:"]
+
+
 def test_the_list_has_a_sentence_for_each() -> None:
     assert [name for name, _ in described()] == names()
     assert all(sentence.endswith(".") for _, sentence in described())

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 
-from ..errors import HgpoError, MissingExtra
+from ..errors import BadEnv, HgpoError, MissingExtra
 from ..files import is_full
 from ..interrupts import INTERRUPTED
 
@@ -41,7 +41,8 @@ def ended(name: str, error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return NO_READER
     status = MISTAKE if _is_mistake(error) else BUG
-    say(f"{name}: {one_line(sentence(error))}")
+    lines = error.lines if isinstance(error, BadEnv) else [sentence(error)]
+    say(f"{name}: " + "\n".join(map(one_line, lines)))
     return status
 
 
