@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.pool
 import signal
 from collections.abc import Callable, Sequence
 from multiprocessing import resource_tracker
@@ -26,16 +25,6 @@ def _do(job: Any) -> Any:
     return _work(job)
 
 
-def _pool(count: int, opener: Callable[[], Callable[[Any], Any]]) -> multiprocessing.pool.Pool:
-    """Processes that leave Ctrl-C to this one, which ends them; it reaches the whole group of a terminal."""
-    resource_tracker.ensure_running()  # on its start it lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return multiprocessing.get_context("spawn").Pool(count, _open, (opener,))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def work_through(
     opener: Callable[[], Callable[[J], R]], jobs: Sequence[J], processes: int, done: Callable[[R], None]
 ) -> None:
@@ -52,7 +41,21 @@ def work_through(
         for job in jobs:
             done(work(job))
         return
-    # No generator: an interrupt must end the processes here, not when somebody lets go of it.
-    with _pool(min(processes, len(jobs)), opener) as pool:
-        for result in pool.imap_unordered(_do, jobs):
-            done(cast(R, result))
+    resource_tracker.ensure_running()  # on its start it lets interrupts through again
+    pressed: list[int] = []
+    # The processes leave Ctrl-C, which reaches the whole group of a terminal, to this one, which ends them: that it is
+    # blocked they inherit. Here it waits until the pool is in hands that end it, for processes that are just starting
+    # complain when it vanishes; blocking alone does not hold it back, since another thread may take it.
+    answer = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with multiprocessing.get_context("spawn").Pool(min(processes, len(jobs)), _open, (opener,)) as pool:
+            signal.signal(signal.SIGINT, answer)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            if pressed:
+                signal.raise_signal(signal.SIGINT)
+            for result in pool.imap_unordered(_do, jobs):
+                done(cast(R, result))
+    finally:
+        signal.signal(signal.SIGINT, answer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
