@@ -12,8 +12,9 @@ import torch
 from hgpo.cli import main
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
 from hgpo.errors import BadSetting
-from hgpo.models.memory import GIB, Shape, check_memory, estimate, shape_of
+from hgpo.models.memory import GIB, check_memory, estimate
 from hgpo.models.packed import PackedModel
+from hgpo.models.shape import Shape, find_shape
 
 from .test_packed import adapted, rows, scores, tiny
 
@@ -84,14 +85,14 @@ def test_a_run_of_one_and_a_half_billion_weights() -> None:
 
 
 def test_the_shape_is_read_from_the_folder(tmp_path: Path) -> None:
-    assert shape_of(str(tmp_path)) is None
-    assert shape_of("owner/nowhere") is None
+    assert find_shape(str(tmp_path)) is None
+    assert find_shape("owner/nowhere") is None
     (tmp_path / "config.json").write_text("[]")
-    assert shape_of(str(tmp_path)) is None
+    assert find_shape(str(tmp_path)) is None
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 5}))
-    assert shape_of(str(tmp_path)) is None
+    assert find_shape(str(tmp_path)) is None
     tiny("Qwen2").config.save_pretrained(tmp_path)
-    assert shape_of(str(tmp_path)) == Shape(2, 32, 48, 4, 2, 8, 50, True)
+    assert find_shape(str(tmp_path)) == Shape(2, 32, 48, 4, 2, 8, 50, True)
 
 
 def test_the_doctor_says_what_a_preset_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

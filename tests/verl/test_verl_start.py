@@ -18,9 +18,10 @@ import pytest
 from hgpo.cli import main
 from hgpo.config import load
 from hgpo.errors import BadFile, EngineFailed
+from hgpo.models.shape import KNOWN, Shape, find_shape
 from hgpo.runs.tracking import Screen
 from hgpo.verl import doctor
-from hgpo.verl.memory import GB, KNOWN, MACHINES, Shape, find_shape, reckon
+from hgpo.verl.memory import GB, MACHINES, reckon
 from hgpo.verl.narration import Narrator, Silent
 from hgpo.verl.overrides import Cluster
 from hgpo.verl.processes import FAMILY, execute
@@ -201,8 +202,8 @@ def test_a_command_that_ends_by_itself_gives_its_status_and_its_log(tmp_path: Pa
 
 def test_the_memory_of_the_presets_is_a_sum_that_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     small, large = KNOWN["Qwen/Qwen2.5-1.5B-Instruct"], KNOWN["Qwen/Qwen2.5-7B-Instruct"]
-    assert small.parameters == pytest.approx(1.54e9, rel=0.01)
-    assert large.parameters == pytest.approx(7.62e9, rel=0.01)
+    assert small.weights == pytest.approx(1.54e9, rel=0.01)
+    assert large.weights == pytest.approx(7.62e9, rel=0.01)
     fits = {
         (preset, name): reckon(load(preset), MACHINES[name], shape).fits()
         for preset, shape in (("alfworld-qwen2.5-1.5b", small), ("alfworld-qwen2.5-7b", large))
@@ -335,6 +336,6 @@ def test_the_shape_of_a_model_is_read_from_its_folder(tmp_path: Path) -> None:
         "num_hidden_layers": 2, "hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2, "vocab_size": 10,
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(settings))
-    assert find_shape(str(tmp_path)) == Shape(2, 8, 16, 2, 2, 10, False)
+    assert find_shape(str(tmp_path)) == Shape(2, 8, 16, 2, 2, 4, 10, False)
     (tmp_path / "config.json").write_text("{}")
     assert find_shape(str(tmp_path)) is None

@@ -119,9 +119,10 @@ def _preset(preset: str, words: list[str]) -> list[Finding]:
         return f"{path}: " + ("in the local cache" if cached.is_dir() else "to be fetched from the hub")
 
     def memory() -> str:
-        from ..models.memory import check_memory, estimate, shape_of
+        from ..models.memory import check_memory, estimate
+        from ..models.shape import find_shape
 
-        shape = shape_of(config.model.path)
+        shape = find_shape(config.model.path)
         if shape is None:
             made = config.model.path == "tiny"
             return "little" if made else "not known before the model is here"

@@ -232,7 +232,8 @@ def _launch(args: argparse.Namespace) -> int:
 def _memory(args: argparse.Namespace) -> int:
     from ..config import load
     from ..errors import BadSetting
-    from ..verl.memory import GB, find_shape, reckon
+    from ..models.shape import find_shape
+    from ..verl.memory import GB, reckon
 
     preset, ours, _ = _words(args)
     config = load(preset, ours)

@@ -15,74 +15,15 @@ It is an estimate of the largest need, not a measurement: fragmentation adds to 
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from ..config.schema import Config
 from ..errors import BadSetting
+from .shape import Shape
 
 GIB = 2**30
 RESERVE = 0.06
 """Share of a device that is left to the driver, to libraries and to fragments."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a decoder-only transformer."""
-
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    key_heads: int
-    head_size: int
-    vocabulary: int
-    tied: bool
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Shape | None:
-        """The shape that a `config.json` describes; None when it is not that of such a model."""
-        try:
-            heads, hidden = int(content["num_attention_heads"]), int(content["hidden_size"])
-            return cls(
-                layers=int(content["num_hidden_layers"]),
-                hidden=hidden,
-                intermediate=int(content["intermediate_size"]),
-                heads=heads,
-                key_heads=int(content.get("num_key_value_heads") or heads),
-                head_size=int(content.get("head_dim") or hidden // heads),
-                vocabulary=int(content["vocab_size"]),
-                tied=bool(content.get("tie_word_embeddings", False)),
-            )
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            return None
-
-    @property
-    def layer_weights(self) -> int:
-        """Weights of all linear layers of all blocks."""
-        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
-        attention = self.hidden * (2 * queries + 2 * keys)
-        return self.layers * (attention + 3 * self.hidden * self.intermediate)
-
-    @property
-    def weights(self) -> int:
-        """Weights in all (norms and biases, which are few, not counted)."""
-        return self.layer_weights + self.vocabulary * self.hidden * (1 if self.tied else 2)
-
-    def adapter_weights(self, rank: int) -> int:
-        """Weights of adapters on all linear layers."""
-        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
-        ends = 2 * (self.hidden + queries) + 2 * (self.hidden + keys) + 3 * (self.hidden + self.intermediate)
-        return self.layers * rank * ends
-
-    def kept(self) -> int:
-        """Numbers that one layer keeps of each token for the backward pass."""
-        queries, keys = self.heads * self.head_size, self.key_heads * self.head_size
-        return 4 * self.hidden + 2 * queries + 2 * keys + 2 * self.intermediate
 
 
 @dataclass(frozen=True)
@@ -133,7 +74,7 @@ def estimate(shape: Shape, config: Config, processes: int = 1) -> Estimate:
     one_pass = update.micro_tokens * wide * (kept + 4 * shape.intermediate) + 12 * 2**26
     longest = config.agent.max_prompt_tokens + config.agent.max_response_tokens
     rows = max(1, min(rollout.tasks * rollout.group_size, rollout.batch_tokens // longest))
-    sampling = rows * longest * shape.layers * 2 * shape.key_heads * shape.head_size * wide
+    sampling = rows * longest * shape.cached() * wide
     return Estimate(weights, optimiser, one_pass, sampling)
 
 
@@ -149,22 +90,6 @@ def check_memory(found: Estimate, device_bytes: int) -> None:
             f"{_gib(device_bytes)} GiB. Train adapters with model.lora_rank=16, choose a smaller model, or train on "
             "several GPUs with torchrun."
         )
-
-
-def shape_of(path: str) -> Shape | None:
-    """The shape of the model in a folder or in the hub's local cache; None where that cannot be known yet."""
-    folder = Path(path)
-    if not folder.is_dir():
-        home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-        known = sorted(
-            (home / "hub" / f"models--{path.replace('/', '--')}" / "snapshots").glob("*/config.json")
-        )
-        folder = known[-1].parent if known else folder
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return Shape.of(content) if isinstance(content, dict) else None
 
 
 def _gib(count: int) -> str:

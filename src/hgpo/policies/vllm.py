@@ -83,10 +83,11 @@ class VllmEngine(BatchedEngine):
         """
         import torch
 
-        from ..models.memory import GIB, shape_of
+        from ..models.memory import GIB
+        from ..models.shape import find_shape
 
         share = source.config.rollout.memory_share
-        shape = shape_of(source.path)
+        shape = find_shape(source.path)
         if shape is None or not torch.cuda.is_available():
             return
         held = torch.cuda.get_device_properties(0).total_memory

@@ -1,4 +1,7 @@
-"""What a run says when its policy stops exploring: the entropy, or the variety of its actions, has collapsed.
+"""What a run says, once, when its metrics tell that something goes wrong.
+
+The penalty for invalid actions makes most of the advantages; or the policy stops exploring: its entropy, or the variety
+of its actions, has collapsed.
 
 Group estimators live on rollouts that differ. A policy that always does the same in the same place gets no advantages,
 and one whose entropy falls to a fraction of what it was has mostly learned its training rooms by heart.
@@ -9,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..estimators.penalty import HIGH_PENALTY_SHARE
+
+PENALTY_SHARE = "estimator/advantage/penalty_share"
 
 FIRST = 3
 """Iterations whose mean is what the policy began with."""
@@ -48,6 +55,14 @@ class Alarms:
     def check(self, row: Mapping[str, Any]) -> list[str]:
         """What is to be said after the iteration of `row`."""
         said = []
+        penalty = row.get(PENALTY_SHARE, 0.0)
+        if PENALTY_SHARE not in self.given and penalty > HIGH_PENALTY_SHARE:
+            self.given.add(PENALTY_SHARE)
+            said.append(
+                f"iteration {row['iteration']}: {min(1.0, penalty):.0%} of the advantages come from the penalty for "
+                "invalid actions, not from success. If success falls, set invalid_penalty=0, "
+                "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
+            )
         for name, words in WATCHED.items():
             value = row.get(name)
             if value is None or row["iteration"] < 1:

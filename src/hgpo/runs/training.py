@@ -23,8 +23,8 @@ from ..config.schema import Config, experiment_name
 from ..config.stage import open_stage
 from ..config.stored import allow_flag
 from ..errors import DiskFull, NotFinite
-from ..estimators.estimate import Computed, arrange, compute
-from ..estimators.penalty import HIGH_PENALTY_SHARE, penalty_share
+from ..estimators.estimate import arrange, compute
+from ..estimators.penalty import penalty_share
 from ..files import is_full, plain
 from ..learn.distributed import Processes
 from ..learn.learner import Learner, check_correction
@@ -33,11 +33,12 @@ from ..learn.selection import select
 from ..models.device import device_memory, pick_device
 from ..models.hub import check_hub
 from ..models.load import check_source, load_model, save_model
-from ..models.memory import Shape, check_memory, estimate, shape_of
+from ..models.memory import check_memory, estimate
 from ..models.out_of_memory import out_of_memory_explained
+from ..models.shape import Shape, find_shape
 from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
-from .alarms import Alarms
+from .alarms import PENALTY_SHARE, Alarms
 from .folder import Description, RunFolder, TrainState
 from .measures import Phases, iteration_measures
 from .panels import Panel
@@ -106,7 +107,7 @@ def _train(
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
-    needed = None if folder.start.is_dir() else shape_of(config.model.path)
+    needed = None if folder.start.is_dir() else find_shape(config.model.path)
     if needed is not None and processes.device.type == "cuda":
         check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:
@@ -155,7 +156,6 @@ class _Run:
         self.tasks = self.stage.tasks(config.env.split, config.env.tasks)
         self.panels: dict[str, Panel] = make_panels(self.stage, config.eval)
         self.before = 0.0
-        self.warned = False
         self.read_replies = False
         self.alarms = Alarms()
         self.began = time.monotonic()
@@ -330,7 +330,7 @@ class _Run:
             "filtered_groups": float(filtered_groups),
             **losses,
             **{f"estimator/{key}": value for key, value in result.metrics.items()},
-            "estimator/advantage/penalty_share": self._penalty(computed, number),
+            PENALTY_SHARE: penalty_share(computed),
             **evaluated,
         }
         return plain(row), state
@@ -375,18 +375,6 @@ class _Run:
             raise NotFinite(f"{error} The batch is in {path}.") from None
         engine.load(self.learner.actor)
         return losses
-
-    def _penalty(self, computed: Computed, number: int) -> float:
-        """The penalty's share of the advantages; the first time that it is large, the run says so."""
-        share = penalty_share(computed)
-        if share > HIGH_PENALTY_SHARE and not self.warned:
-            self.warned = True
-            self.screen.say(
-                f"iteration {number}: {min(1.0, share):.0%} of the advantages come from the penalty for invalid "
-                "actions, not from success. If success falls, set invalid_penalty=0, "
-                "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
-            )
-        return share
 
     def _evaluate(self, state: TrainState, iteration: int) -> tuple[dict[str, float], TrainState]:
         """Success on every panel; the first split decides which iteration is best."""

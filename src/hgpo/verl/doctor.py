@@ -91,7 +91,8 @@ def _memory(config: Config, cluster: Cluster) -> list[str]:
     """What the run will take of each GPU; empty where the GPUs are elsewhere or the model's size is not known."""
     import torch
 
-    from .memory import find_shape, reckon
+    from ..models.shape import find_shape
+    from .memory import reckon
 
     shape = find_shape(config.model.path)
     if shape is None or not torch.cuda.is_available():

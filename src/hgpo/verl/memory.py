@@ -5,12 +5,10 @@ It is an estimate for choosing a machine, not a measurement: allocators and libr
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from ..config.schema import Config
+from ..models.shape import Shape
 from .overrides import Cluster
 from .translation import pass_tokens
 
@@ -22,78 +20,6 @@ PADDING = 4
 reckon with rows a quarter as long as the longest."""
 LIBRARIES = 4 * GB
 """CUDA, NCCL, cuBLAS and the allocator's holes."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What of a decoder decides its size."""
-
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    key_heads: int
-    vocabulary: int
-    tied: bool
-    """Input and output embeddings are one matrix."""
-    head_size: int = 0
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights."""
-        size = self.head_size or self.hidden // self.heads
-        attention = 2 * self.hidden * size * (self.heads + self.key_heads)
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        return self.vocabulary * self.hidden * (1 if self.tied else 2) + self.layers * layer + self.hidden
-
-    @property
-    def cache(self) -> int:
-        """Bytes of the key-value cache of one token, in bfloat16."""
-        return 2 * 2 * self.layers * self.key_heads * (self.head_size or self.hidden // self.heads)
-
-    @classmethod
-    def of(cls, settings: dict[str, Any]) -> Shape:
-        """From the contents of a model's config.json."""
-        heads = int(settings["num_attention_heads"])
-        return cls(
-            int(settings["num_hidden_layers"]),
-            int(settings["hidden_size"]),
-            int(settings["intermediate_size"]),
-            heads,
-            int(settings.get("num_key_value_heads") or heads),
-            int(settings["vocab_size"]),
-            bool(settings.get("tie_word_embeddings", False)),
-            int(settings.get("head_dim") or 0),
-        )
-
-
-KNOWN = {
-    "Qwen/Qwen2.5-1.5B-Instruct": Shape(28, 1536, 8960, 12, 2, 151936, True),
-    "Qwen/Qwen2.5-7B-Instruct": Shape(28, 3584, 18944, 28, 4, 152064, False),
-    "HuggingFaceTB/SmolLM2-135M-Instruct": Shape(30, 576, 1536, 9, 3, 49152, True),
-}
-"""Models of the presets, whose config.json need not be here."""
-
-
-def find_shape(path: str) -> Shape | None:
-    """The shape of a model in a folder, of the presets or in the cache of models; None where it is not known."""
-    file = Path(path) / "config.json"
-    if not file.is_file():
-        if path in KNOWN:
-            return KNOWN[path]
-        try:
-            from huggingface_hub import try_to_load_from_cache
-
-            cached = try_to_load_from_cache(path, "config.json")
-        except (ImportError, ValueError):
-            return None
-        if not isinstance(cached, str):
-            return None
-        file = Path(cached)
-    try:
-        return Shape.of(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 @dataclass(frozen=True)
@@ -141,14 +67,12 @@ def reckon(config: Config, cluster: Cluster, shape: Shape, gpu: float = 80 * GB)
         shape: of its model.
         gpu: bytes of each GPU.
     """
-    count, shards = shape.parameters, cluster.nodes * cluster.gpus
+    count, shards = shape.weights, cluster.nodes * cluster.gpus
     billions = f"{count / 1e9:.2f} billion weights"
     trained = count
     rank = config.model.lora_rank
     if rank:
-        size = shape.head_size or shape.hidden // shape.heads
-        around = 2 * shape.hidden + 2 * size * (shape.heads + shape.key_heads) + 2 * shape.hidden
-        trained = rank * shape.layers * (around + 3 * (shape.hidden + shape.intermediate))
+        trained = shape.adapter_weights(rank)
         state = count * 4 + trained * 12
         sentence = f"({billions} x 4 bytes + {trained / 1e6:.0f} million of adapters x 12) / {shards} GPUs"
     else:
@@ -188,13 +112,14 @@ def reckon(config: Config, cluster: Cluster, shape: Shape, gpu: float = 80 * GB)
     served = 2 * count / cluster.tensor_parallel
     server = cluster.gpu_memory * gpu
     room = max(0.0, server - served) * cluster.tensor_parallel
+    cache = 2 * shape.cached()  # bfloat16
     longest = config.agent.max_prompt_tokens + config.agent.max_response_tokens
     play = (
         Part(
             "rollout server",
             server,
             f"{cluster.gpu_memory:g} x {gpu / GB:.0f} GB: weights {served / GB:.1f}, the rest for "
-            f"{room / shape.cache / 1e6:.1f} million cached tokens ({int(room / shape.cache / longest):,} of the "
+            f"{room / cache / 1e6:.1f} million cached tokens ({int(room / cache / longest):,} of the "
             "longest prompts with replies)",
         ),
         Part(
