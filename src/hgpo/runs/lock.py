@@ -73,10 +73,11 @@ class Holder:
 def holder_of(folder: Path) -> Holder | None:
     """Who holds the lock of a folder, or held it when it was killed. Asks for no lock: that could be in the way."""
     try:
-        content = json.loads((folder / LOCK).read_bytes()[:1000])
+        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            content = json.loads(file.read(1000) or b"")
         pid = int(content["pid"])
         return Holder(pid, str(content["host"]), str(content["since"])) if pid > 0 else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
 
 

@@ -10,6 +10,8 @@ from ..config.schema import Config
 from ..config.tree import MAIN, SHORT_NAMES, section
 from ..settings import settings_of
 
+FEW = 3
+"""So many settings that differ are all named in a title."""
 LONG = 60
 """Characters of a value that are shown."""
 
@@ -49,8 +51,11 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def _rank(name: str) -> tuple[int, str]:
+    """Estimator, environment and model, then settings with short names, then the others; the seed last."""
     first = ["estimator", "env", "model"]
-    return (first.index(name) if name in first else len(first), name)
+    if name in first:
+        return first.index(name), name
+    return (3 if name in SHORT_NAMES else 5 if name == "seed" else 4), name
 
 
 def _ends(words: Sequence[str]) -> dict[str, str]:
@@ -59,13 +64,29 @@ def _ends(words: Sequence[str]) -> dict[str, str]:
     return ends if len(set(ends.values())) == len(ends) else {}
 
 
+def telling(apart: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Of settings that differ all, or where they are many the first ones that tell as much apart as all of them."""
+    names = list(dict.fromkeys(name for one in apart for name in one))
+    if len(names) > FEW:
+        kept: list[str] = []
+        for name in names:
+            if _kinds(apart, [*kept, name]) > _kinds(apart, kept):
+                kept.append(name)
+        names = kept
+    return [{name: one[name] for name in names if name in one} for one in apart]
+
+
+def _kinds(apart: Sequence[Mapping[str, str]], names: Sequence[str]) -> int:
+    return len({tuple(one.get(name) for name in names) for one in apart})
+
+
 def titles(
     configs: Sequence[Mapping[str, Any]], names: Sequence[str], endings: Sequence[str] = ()
 ) -> list[str]:
     """A title for each run (or group of runs), no two alike.
 
-    The names that somebody gave (`name=...`) where all are named and no two alike; otherwise what differs:
-    `gigpo, lr=0.001`. Where nothing does, `names`.
+    The names that somebody gave (`name=...`) where all are named and no two alike; otherwise what differs
+    (`gigpo, lr=0.001`), of many such settings only as many as tell them apart. Where nothing differs, `names`.
 
     Args:
         configs: the settings of each, without those that do not tell it apart.
@@ -79,8 +100,7 @@ def titles(
         found = given
     else:
         rest = [{key: value for key, value in config.items() if key != "name"} for config in configs]
-        apart = differing(rest)
-        found = [spoken(one) or name for one, name in zip(apart, names)]
+        found = [spoken(one) or name for one, name in zip(telling(differing(rest)), names)]
     used: dict[str, int] = {}
     made = []
     for title in map("".join, zip(found, endings or [""] * len(found))):

@@ -47,7 +47,7 @@ class Series:
         found = {}
         for name in names:
             values = self.columns[name][start:] if name in self.columns else ()
-            if any(value == value for value in values):
+            if any(map(math.isfinite, values)):
                 found[name] = [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
         return found
 

@@ -7,8 +7,10 @@ says where a request comes from (`Sec-Fetch-Site`). Nothing that a request holds
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import socket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +47,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, places: Sequence[Path], port: int = 0) -> None:
         self.board, self.kept = Board(places), Kept()
         self.files = _files()
+        self._open: set[socket.socket] = set()
         try:
             super().__init__((ADDRESS, port), Handler)
         except OSError as error:
@@ -57,6 +60,23 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         """What to open in a browser."""
         return f"http://{ADDRESS}:{self.server_address[1]}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A browser keeps its connections: they are remembered, to be ended with the server."""
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The other side went away."""
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Stop listening, and leave nobody waiting."""
+        super().server_close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away in the middle of a reply is no news."""

@@ -8,6 +8,7 @@ bytes at the beginning and just before the place reached are those that were rea
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -53,6 +54,8 @@ class Tail:
         """What is new since the last call. Costs one `stat` when nothing is."""
         try:
             seen = os.stat(self.path)
+            if not stat.S_ISREG(seen.st_mode):
+                return News(missing=True)
             known = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
             if known == self._known:
                 return News()

@@ -21,7 +21,7 @@ function short(value) {
   const size = Math.abs(value);
   if (size >= 1e6) return (value / 1e6).toPrecision(3) + "M";
   if (size >= 1e4) return (value / 1e3).toPrecision(3) + "k";
-  if (size !== 0 && size < 0.001) return value.toExponential(1);
+  if (size !== 0 && size < 1e-5) return value.toExponential(1);
   return String(Number(value.toPrecision(4)));
 }
 
@@ -102,7 +102,7 @@ class Chart {
     this.cursor = svg("g", { class: "cursor" });
     drawing.append(this.cursor);
     const named = lines.filter((line) => !line.faint);
-    this.legend.replaceChildren(...named.map((line) => element("span", {}, swatch(line), element("span", { class: "text" }, line.name), " ", element("b", {}, spec.format(line.points[line.points.length - 1][1])))));
+    this.legend.replaceChildren(...named.map((line) => element("span", {}, swatch(line), element("span", { class: "text" }, line.name), " ", element("b", {}, spec.format(line.points[line.points.length - 1][1], true)))));
     this.drawn = { lines: named, toX, toY, xs: [...new Set(named.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b), width };
     drawing.addEventListener("pointermove", (event) => pointer.move(this.nearest(event.clientX - drawing.getBoundingClientRect().left)));
     drawing.addEventListener("pointerleave", () => pointer.move(null));

@@ -59,7 +59,7 @@ function tasks(content) {
 
 function taskCard(task, limit) {
   const name = task.task.length > 140 ? task.task.slice(0, 140) + "…" : task.task || "(no name)";
-  return element("div", { class: "task" }, element("h3", { class: "text", dir: "auto" }, name), element("small", {}, (task.success === undefined ? `return ${shown(task.lowest, 2)} to ${shown(task.highest, 2)}` : `${percent(task.success)} of ${task.trajectories} succeed`) + (task.flat ? ", no difference to learn from" : "")),
+  return element("div", { class: "task" }, element("h3", { class: "text", dir: "auto" }, name), element("small", {}, (task.success === undefined ? `return ${shown(task.lowest, 2)} to ${shown(task.highest, 2)}` : `${percent(task.success)} of ${task.trajectories} succeed`) + (task.flat ? ", all with the same return" : "")),
     task.episodes.map((episode, i) => element("button", { type: "button", class: "lane", "data-episode": episode.number, "aria-label": `episode ${i + 1} of ${task.episodes.length}, ${episode.advantages.length} steps${episode.success === undefined ? "" : episode.success ? ", succeeded" : ", failed"}`, on: { click: () => openEpisode(episode.number).catch(fail) } },
       element("span", { class: "mark-end" }, episode.success === undefined ? shown(episode.return, 1) : episode.success ? "✓" : "·"), element("span", { class: "cells" }, episode.advantages.map((value) => element("i", { class: `cell ${tone(value, limit)}` }))))));
 }
@@ -88,10 +88,10 @@ async function openEpisode(number) {
 
 function stepOf(step, i) {
   const kind = step.advantage > 0 ? "up" : step.advantage < 0 ? "down" : "none";
-  const sizes = step.groups.map((size, level) => size ? `${size} step${size > 1 ? "s" : ""}${level ? ` with ${level} step${level > 1 ? "s" : ""} of history` : " in the same state"}` : null).filter(Boolean);
+  const sizes = step.groups.map((size, level) => size ? `${size} in the same state${level ? ` after the same ${level === 1 ? "step" : `${level} steps`}` : ""}` : null).filter(Boolean);
   return element("li", { class: kind },
     step.observation ? recorded(step.observation, "block", { class: "block observation" }) : null,
     element("p", { class: "act" }, element("span", { class: "number-of" }, `${i}`), step.action ? recorded(step.action, "inline", { class: "text action" }) : null, step.valid === false ? element("span", { class: "pill stopped" }, "not valid") : null),
-    element("p", { class: "note" }, element("b", { class: `advantage ${kind}`, title: String(step.advantage) }, `A ${step.advantage > 0 ? "+" : ""}${shown(step.advantage, 3)}`), step.reward ? ` · reward ${shown(step.reward, 2)}` : "", ` · return ${shown(step.return, 3)}`, sizes.length ? ` · compared with ${sizes.join(", ")}` : ""),
+    element("p", { class: "note" }, element("b", { class: `advantage ${kind}`, title: String(step.advantage) }, `A ${step.advantage > 0 ? "+" : ""}${shown(step.advantage, 3)}`), step.reward ? ` · reward ${shown(step.reward, 2)}` : "", ` · return ${shown(step.return, 3)}`, sizes.length ? ` · group of ${sizes.join(", of ")}` : ""),
     step.response || step.prompt ? element("details", {}, element("summary", {}, "prompt and reply"), step.prompt ? recorded(step.prompt, "block") : null, step.response ? recorded(step.response, "block", { class: "block reply" }) : null) : null);
 }

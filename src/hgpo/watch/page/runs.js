@@ -159,7 +159,8 @@ function drawSettings(all) {
 // Charts
 
 const share = (value, exact) => exact ? percent(value) : `${Number((100 * value).toPrecision(4))}%`;
-const plainNumber = (value, exact) => exact ? String(Number(value.toPrecision(5))) : short(value);
+const plainNumber = (value, exact) => exact && Math.abs(value) >= 0.001 ? count4(value) : short(value);
+const count4 = (value) => Math.abs(value) >= 1000 ? count(value) : String(Number(value.toPrecision(4)));
 
 function lineOf(run, name, series, many, more = {}) {
   const values = run.columns[name];
@@ -171,9 +172,10 @@ function lineOf(run, name, series, many, more = {}) {
 }
 
 // Metrics of one chart: each with a name, told apart by dashes where several runs are shown and by colours where one is.
-function metricsOf(entries) {
+// Beside each other runs show the first `most` alone.
+function metricsOf(all, most = all.length) {
   return () => {
-    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1;
+    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1, entries = many ? all.slice(0, most) : all;
     return shownRuns.flatMap((run) => entries.flatMap(([name, series], i) => lineOf(run, name, entries.length > 1 || !many ? series : "", many, { colour: i, dash: i })));
   };
 }
@@ -200,11 +202,11 @@ const SPECS = [
   { key: "kl", title: "KL", format: plainNumber, low: 0, lines: metricsOf([["kl_old", "to the policy that played"], ["loss/kl", "to the starting policy"]]), marks: marksOf(["kl_old"]), note: "How far an iteration's updates move the policy. Healthy runs stay under 0.03." },
   { key: "disagreement", title: "Different actions where the same is seen", format: share, low: 0, lines: metricsOf([["action_disagreement", "pairs of steps that act differently"]]), marks: marksOf(["action_disagreement"]) },
   { key: "signal", title: "Advantages", format: share, low: 0, lines: metricsOf([["advantage/zero_share", "steps with none"], ["estimator/advantage/penalty_share", "made by the penalty"]]), marks: marksOf(["estimator/advantage/penalty_share"]) },
-  { key: "replies", title: "Replies", format: share, low: 0, lines: metricsOf([["inadmissible_share", "actions that do nothing"], ["malformed_share", "not in the asked form"], ["shortened_share", "prompt too long"]]) },
+  { key: "replies", title: "Replies", format: share, low: 0, lines: metricsOf([["inadmissible_share", "actions that do nothing"], ["malformed_share", "not in the asked form"], ["shortened_share", "prompt too long"]], 1) },
   { key: "length", title: "Steps of an episode", format: plainNumber, low: 0, lines: metricsOf([["episode_length", "mean length"]]) },
   { key: "clip", title: "Clipped tokens", format: share, low: 0, lines: metricsOf([["clip_share", "share of the tokens"]]) },
   { key: "gradient", title: "Gradient norm", format: plainNumber, low: 0, lines: metricsOf([["grad_norm", "before clipping"]]) },
-  { key: "seconds", title: "Seconds an iteration", format: plainNumber, low: 0, lines: metricsOf([["seconds", "all phases"], ["seconds/rollout", "rollout"], ["seconds/update", "update"], ["seconds/eval", "evaluation"]]) },
+  { key: "seconds", title: "Seconds an iteration", format: plainNumber, low: 0, lines: metricsOf([["seconds", "all phases"], ["seconds/rollout", "rollout"], ["seconds/update", "update"], ["seconds/eval", "evaluation"]], 1) },
   { key: "speed", title: "Tokens a second", format: plainNumber, low: 0, lines: metricsOf([["tokens_per_second", "sampled and trained"]]) },
 ];
 
@@ -268,6 +270,11 @@ async function drawOwn() {
   if (pick.dataset.names !== names.join("\n")) {
     pick.dataset.names = names.join("\n");
     pick.replaceChildren(element("option", { value: "" }, "choose one"), ...names.map((name) => element("option", { value: name, selected: name === choice.metric ? "" : null }, plain(name, 80))));
+  }
+  if (!choice.metric && !pick.dataset.chosen && names.length) {
+    // Something to see before somebody chooses.
+    choice.metric = pick.value = ["estimator/context/inconsistency", "loss/policy"].find((name) => names.includes(name)) || names[0];
+    pick.dataset.chosen = "true";
   }
   if (choice.metric) await fetchColumns();
   own.draw();
