@@ -141,9 +141,16 @@ def shop(tmp_path: Path) -> Callable[..., Path]:
         folder = tmp_path / "files"
         folder.mkdir(exist_ok=True)
         row = {
-            "asin": "B000000001", "name": name, "full_description": "", "small_description": [""],
-            "pricing": "$12.50", "customization_options": "", "category": "garden", "query": "things",
-            "product_category": "Home", "images": ["none"],
+            "asin": "B000000001",
+            "name": name,
+            "full_description": "",
+            "small_description": [""],
+            "pricing": "$12.50",
+            "customization_options": "",
+            "category": "garden",
+            "query": "things",
+            "product_category": "Home",
+            "images": ["none"],
         }
         (folder / "items_shuffle_1000.json").write_text(json.dumps([row]))
         about = {"attributes": ["soft"], "instruction": "Find me a thing", "instruction_attributes": ["soft"]}
@@ -156,16 +163,17 @@ def shop(tmp_path: Path) -> Callable[..., Path]:
 def test_shop_files_are_put_in_place_and_found(
     shop: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["data", "webshop", str(shop())]) == 1
+    source = str(shop())
+    assert main(["data", "webshop", source]) == 1
     shown = capsys.readouterr().out
     assert "not the official small catalogue" in shown
     assert "1 products" in shown
     assert len(make("webshop").catalogue) == 1
-    assert main(["data", "webshop", str(shop())]) == 1  # the same files: nothing to do
+    assert main(["data", "webshop", source]) == 1  # the same files: nothing to do
     capsys.readouterr()
-    (Path("data/webshop/items_shuffle_1000.json")).unlink()
+    Path("data/webshop/items_shuffle_1000.json").unlink()
     Path("data/webshop/items_shuffle_1000.json").write_text("[]")
-    assert main(["data", "webshop", str(shop())]) == 2
+    assert main(["data", "webshop", source]) == 2
     assert "is there already and is not" in capsys.readouterr().err
     assert Path("data/webshop/items_shuffle_1000.json").read_text() == "[]"
 
