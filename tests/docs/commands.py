@@ -23,22 +23,38 @@ from hgpo.verl.overrides import split_words
 
 from .pages import ROOT, blocks, inline_code, name
 
-# Commands that the tests do not run, and why. All of them are parsed by the real parser, and their presets, settings,
-# environments, estimators and models are checked. What matches none of these lines is run.
+# Commands that the tests run.
+RUN = (
+    r"hgpo advantages docs/examples/",
+    r"hgpo inspect (docs/examples/|rollouts|cave)",
+    r"hgpo env (new|check cave|list)",
+    r"hgpo play (household|cave\.py:Cave) .*--policy",
+    r"hgpo train .*(--settings|--list|--show)",
+    r"hgpo eval expert --preset quickstart$",
+    r"hgpo verl memory",
+    r"hgpo doctor$",
+    r"python docs/examples/",
+)
+
+# Commands that they do not run, and why. All are parsed by the real parser, and their presets, settings, environments,
+# estimators and models are checked. Every command in a block of code is on one of the two lists.
 ONLY_CHECKED = {
-    r"hgpo train (?!.*(--settings|--list|--show))": "minutes; tests/runs trains, and a slow test follows Getting started",
+    r"hgpo train (?!.*(--settings|--list|--show))": "minutes; tests/runs trains, a slow test follows Getting started",
     r"hgpo sft ": "minutes; tests/learn clones",
-    r"hgpo eval (?!expert --preset quickstart)": "needs a run, a model, a server or another package; tests/runs evaluates",
+    r"hgpo eval (?!expert --preset quickstart)": "needs a run, a model, a server or a package; tests/runs evaluates",
     r"hgpo compare ": "needs runs; a slow test follows Getting started, and tests/runs compares",
-    r"hgpo inspect (runs/|DIR|theirs)": "needs a run or another framework's files; tests/inspect has such",
-    r"hgpo advantages (theirs|runs/)": "needs files of other frameworks; tests/cli has such",
+    r"hgpo inspect (runs/|DIR)": "needs a run or another framework's files; tests/inspect has such",
+    r"hgpo advantages theirs": "needs files of other frameworks; tests/cli has such",
     r"hgpo lab ": "minutes; tests/lab measures",
     r"hgpo models fetch": "a download",
-    r"hgpo play (alfworld|webshop|babyai|textworld|scienceworld)": "needs data or another package; run by their own tests",
+    r"hgpo data ": "a download, or the official files; tests/cli converts and checks small ones",
+    r"hgpo play (alfworld|webshop|babyai)": "needs data or another package; their own tests play",
     r"hgpo play [\w.:]+$": "waits for a person; tests/cli plays",
     r"hgpo env check gym": "needs Gymnasium; make test-envs",
-    r"hgpo verl (launch|dry-run|doctor|data)": "needs verl, GPUs or games; make test-verl",
+    r"hgpo verl (launch|dry-run|doctor)": "needs verl, GPUs or games; make test-verl",
     r"torchrun ": "needs several GPUs; tests/learn trains in two processes",
+    r"make |pip install ": "targets and extras are looked up",
+    r"python[\d.]* (-m|experiments/|benchmarks/|train_trl\.py)": "scripts and their options are looked up",
 }
 
 # Programs that are not ours; their lines are for the reader.
@@ -69,9 +85,19 @@ class Command:
         return f"{self.page}:{self.line}"
 
     @property
-    def only_checked(self) -> str:
-        """The line of `ONLY_CHECKED` that keeps it from being run; empty for none."""
-        return next((line for line in ONLY_CHECKED if re.match(line, " ".join(self.words))), "")
+    def program(self) -> str:
+        """What is called, after variables that are set for it."""
+        return next(itertools.dropwhile(_sets_variable, self.words))
+
+    @property
+    def rules(self) -> list[str]:
+        """The lines of `RUN` and `ONLY_CHECKED` that it falls under."""
+        text = " ".join(itertools.dropwhile(_sets_variable, self.words))
+        return [line for line in (*RUN, *ONLY_CHECKED) if re.match(line, text)]
+
+
+def _sets_variable(word: str) -> bool:
+    return re.match(r"[A-Z_]+=", word) is not None
 
 
 def commands(page: Path) -> Iterator[Command]:
@@ -96,7 +122,7 @@ def _is_shell(text: str) -> bool:
     """Whether a block without a language is one of commands: its first line starts with a program's name."""
     programs = ("hgpo", "pip", "python", "python3", "python3.12", "make", "torchrun", *FOREIGN)
     first = text.removeprefix("$ ").split()[:2]
-    return bool(first) and (first[0] in programs or bool(re.match(r"[A-Z_]+=", first[0])))
+    return bool(first) and (first[0] in programs or _sets_variable(first[0]))
 
 
 def _split(line: str) -> Iterator[tuple[str, ...]]:
@@ -122,7 +148,7 @@ def check(command: Command) -> None:
     Raises:
         AssertionError, HgpoError, SystemExit: what is wrong with it.
     """
-    program, *rest = itertools.dropwhile(lambda word: re.match(r"[A-Z_]+=", word), command.words)
+    program, *rest = itertools.dropwhile(_sets_variable, command.words)
     if program == "torchrun":
         program, rest = "hgpo", rest[rest.index("hgpo") + 1 :]
     if program == "hgpo":

@@ -38,16 +38,10 @@ MODULES = [
 ]
 
 
-def first_lines(block: Block) -> str:
-    """The line of `ONLY_COMPILED` that a block begins with, its imports of the standard library aside."""
-    return next(
-        (
-            line
-            for line in ONLY_COMPILED
-            if line in block.text.splitlines()[:4] or block.text.startswith(line)
-        ),
-        "",
-    )
+def only_compiled(block: Block) -> str:
+    """The line of `ONLY_COMPILED` that is among a block's first; empty for none."""
+    first = block.text.splitlines()[:4]
+    return next((line for line in ONLY_COMPILED if any(one.startswith(line) for one in first)), "")
 
 
 @pytest.mark.parametrize("page", [page for page, programs in PROGRAMS.items() if programs], ids=name)
@@ -61,7 +55,7 @@ def test_programs_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
         if block.language != "python":
             continue
         code = compile(block.text, f"{block.page}:{block.line}", "exec")
-        if first_lines(block):
+        if only_compiled(block):
             check_imports(ast.parse(block.text))
             continue
         printed = io.StringIO()
@@ -78,7 +72,7 @@ def test_programs_can_be_pasted() -> None:
 
 
 def test_what_is_only_compiled_is_still_there() -> None:
-    used = {first_lines(block) for programs in PROGRAMS.values() for block in programs}
+    used = {only_compiled(block) for programs in PROGRAMS.values() for block in programs}
     assert set(ONLY_COMPILED) <= used
 
 
