@@ -13,6 +13,8 @@ ENVS := .venv-envs
 VERL := .venv-verl
 # And TRL, beside which verl cannot be imported.
 TRL := .venv-trl
+# And the pages of docs/, which need no torch.
+DOCS := .venv-docs
 
 .PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-trl test-browser chromium lint types train docs clean
 
@@ -87,7 +89,7 @@ $(TRL)/.ready: pyproject.toml constraints-trl.txt
 test-trl: $(TRL)/.ready
 	$(TRL)/bin/python -m pytest -m trl tests/trl
 
-test-slow: $(READY) test-alfworld test-envs test-verl test-trl chromium
+test-slow: $(READY) docs test-alfworld test-envs test-verl test-trl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
 test-browser: $(READY) chromium
@@ -103,9 +105,15 @@ chromium:
 train: $(READY)
 	$(BIN)/hgpo train quickstart --run runs/quickstart --resume --max-minutes 11
 
-docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --quiet
+$(DOCS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+# Warnings (a link or anchor that leads nowhere, a page outside the menu) are errors; not with --quiet, which does not
+# count them. The variable silences a banner of the theme about another tool.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) $(DOCS) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis

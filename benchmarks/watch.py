@@ -1,11 +1,11 @@
 """What `hgpo watch` costs a run: processor seconds of the watching process for each of the training one.
 
-    python benchmarks/watch.py                       # the whole quick start, with a page open in Chromium if there is one
+    python benchmarks/watch.py                       # the whole quick start, with a page open in Chromium
     python benchmarks/watch.py iterations=20         # any settings of the run
 
 Processor seconds are compared, not times: on a busy machine the same run takes longer by chance. The page asks every
-two seconds; where there is no Chromium a loop asks as the page does. The browser's own seconds are printed beside it: it
-may be on another machine.
+two seconds; where there is no Chromium a loop asks as the page does. The browser's own seconds are printed beside it,
+for it may be on another machine.
 """
 
 from __future__ import annotations

@@ -88,9 +88,11 @@ def test_the_commands_of_the_readme_made_the_recorded_run_again() -> None:
         assert "iteration" in keys
         assert {key: one.get(key) for key in keys} == {key: other.get(key) for key in keys}
     readme, page = (ROOT / "README.md").read_text(), (ROOT / "docs" / "gpu.md").read_text()
-    for command in again["commands"][:3]:
+    # The games have a place of their own since, where every command finds them.
+    commands = [command.replace(" env.data=games_compact.jsonl.xz", "") for command in again["commands"]]
+    for command in commands[:3]:
         assert command in readme
-    for command in again["commands"]:
+    for command in commands:
         assert command in page.replace("hgpo sft  ", "hgpo sft ")
     for digest in again["sha256"].values():
         assert digest[:16] in page

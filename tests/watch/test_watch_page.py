@@ -185,7 +185,8 @@ def test_values_can_be_read_with_pointer_and_keys(chromium: Chromium, tmp_path: 
         box = chromium.run(
             "return document.querySelector('[data-chart=success] svg').getBoundingClientRect().toJSON()"
         )
-        chromium.move_to(box["x"] + 48 + (box["width"] - 60) / 2, box["y"] + 80)
+        left = chromium.run("return document.querySelector('[data-chart=success] .grid').x1.baseVal.value")
+        chromium.move_to(box["x"] + left + (box["width"] - left - 12) / 2, box["y"] + 80)
         tip = "[data-chart=success] .tip"
         chromium.wait("return !document.querySelector(arguments[0]).hidden", tip)
         assert "iteration 20" in chromium.text(tip)

@@ -16,7 +16,7 @@ from ..files import plain
 from ..settings import settings_of
 from .differences import differences
 from .folder import LENGTH, LOCAL, RunFolder
-from .naming import titles
+from .naming import differing, titles
 from .panels import PanelSummary, same_panel
 from .statistics import over_runs, t95
 
@@ -99,9 +99,11 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
     members: dict[str, list[Curve]] = {}
     for curve in curves:
         members.setdefault(curve.group, []).append(curve)
-    groups = []
+    groups: list[dict[str, Any]] = []
+    apart = differing([group[0].settings for group in members.values()])
     readings: dict[str, dict[int, float]] = {}
-    for group, title in zip(members.values(), _titles([group[0] for group in members.values()])):
+    named = _titles([group[0] for group in members.values()])
+    for group, title, settings in zip(members.values(), named, apart):
         _one_run_per_seed(group)
         by_iteration = [dict(zip(one.iterations, one.success)) for one in group]
         last = [values[common[-1]] for values in by_iteration]
@@ -114,6 +116,7 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
         groups.append(
             {
                 "name": title,
+                "settings": {name: word for name, word in settings.items() if name != "name"},
                 "runs": [one.run for one in group],
                 "iterations": shared,
                 "mean": table.mean(axis=0).tolist(),

@@ -17,7 +17,7 @@ from .series import Series, numbers
 
 CHARTED = (
     "success", "return", "score", "entropy", "kl_old", "loss/kl", "action_disagreement", "clip_share", "grad_norm",
-    "inadmissible_share", "malformed_share", "shortened_share", "episode_length", "advantage/zero_share",
+    "inadmissible_share", "malformed_share", "shortened_share", "episode_length", "estimator/advantage/zero_share",
     "estimator/advantage/penalty_share", "tokens_per_second", "lr", "seconds",
 )  # fmt: skip
 """The metrics that every page gets; it asks for others by name."""

@@ -1,5 +1,5 @@
 // Curves as SVG. All charts share one pointer: where it stands in one, the others show the same place.
-const HEIGHT = 190, LEFT = 48, RIGHT = 12, TOP = 10, BOTTOM = 24, COLOURS = 8, DASHES = ["", "6 4", "2 3", "9 3 2 3"];
+const HEIGHT = 190, RIGHT = 12, TOP = 10, BOTTOM = 24, COLOURS = 8, DASHES = ["", "6 4", "2 3", "9 3 2 3"];
 
 function svg(name, properties, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -9,9 +9,9 @@ function svg(name, properties, ...children) {
 }
 
 // Round values from one end to the other, at most about `most`.
-function ticks(low, high, most = 5) {
-  const raw = (high - low) / most || 1, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999);
+function ticks(low, high, most = 5, whole = false) {
+  const raw = Math.max(whole ? 1 : 0, (high - low) / most) || 1, power = 10 ** Math.floor(Math.log10(raw));
+  const step = (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6; i++) found.push(i * step);
   return { step, values: found };
@@ -83,11 +83,12 @@ class Chart {
     if (high <= low) { const pad = Math.abs(low) * 0.1 || 1; high = low + pad; if (spec.low === undefined) low -= pad; }
     const y = ticks(low, high), top = spec.high !== undefined && high <= spec.high ? high : Math.max(high, y.values.length && high > y.values[y.values.length - 1] + 0.05 * y.step ? y.values[y.values.length - 1] + y.step : high);
     const bottom = spec.low !== undefined ? low : Math.min(low, y.values.length && low < y.values[0] - 0.05 * y.step ? y.values[0] - y.step : low);
+    const marked = ticks(bottom, top).values, LEFT = 14 + 6.6 * Math.max(3, ...marked.map((value) => spec.format(value).length));
     const toY = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - bottom) / (top - bottom);
     const toX = (value) => last > first ? LEFT + (width - LEFT - RIGHT) * (value - first) / (last - first) : (LEFT + width - RIGHT) / 2;
     const drawing = svg("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, tabindex: "0", role: "img", "aria-label": `${spec.title}. ${this.spoken(lines)} Arrow keys read values.` });
-    for (const value of ticks(bottom, top).values) drawing.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: toY(value), y2: toY(value) }), svg("text", { x: LEFT - 7, y: toY(value) + 4, "text-anchor": "end" }, spec.format(value)));
-    const wanted = Math.max(2, Math.floor(width / 90)), along = last > first ? ticks(first, last, wanted).values : [first];
+    for (const value of marked) drawing.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: toY(value), y2: toY(value) }), svg("text", { x: LEFT - 7, y: toY(value) + 4, "text-anchor": "end" }, spec.format(value)));
+    const wanted = Math.max(2, Math.floor(width / 90)), along = last > first ? ticks(first, last, wanted, spec.whole()).values : [first];
     for (const value of along) drawing.append(svg("text", { x: toX(value), y: HEIGHT - 7, "text-anchor": toX(value) > width - 24 ? "end" : "middle" }, short(value)));
     for (const line of lines) {
       const points = thinned(line.points, Math.max(60, Math.floor(width / 2)));

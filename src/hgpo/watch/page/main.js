@@ -21,7 +21,13 @@ function drawAll() {
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
 }
 
-function live(text, kind) { document.getElementById("live").replaceChildren(element("span", { class: `live ${kind}` }), text); }
+let beat = false;
+
+// The dot changes with each answer; an endless animation would keep the processor busy beside the run.
+function live(text, kind) {
+  beat = !beat;
+  document.getElementById("live").replaceChildren(element("span", { class: `live ${kind}${beat ? " beat" : ""}` }), text);
+}
 
 async function poll() {
   clearTimeout(waiting);

@@ -193,6 +193,7 @@ function marksOf(metrics) {
     x: along(run)[run.iterations.indexOf(alarm.iteration)] ?? null, title: runs.size > 1 ? `${plain(run.about.title, 60)}, iteration ${alarm.iteration}:` : `Iteration ${alarm.iteration}:`, text: alarm.sentence })));
 }
 
+const whole = () => choice.along === "iteration";
 const where = (x) => choice.along === "iteration" ? `iteration ${x}` : `${x.toFixed(1)} minutes`;
 
 const SPECS = [
@@ -201,7 +202,7 @@ const SPECS = [
   { key: "entropy", title: "Entropy", format: plainNumber, low: 0, lines: metricsOf([["entropy", "entropy of the policy"]]), marks: marksOf(["entropy"]), note: "How open the policy still is. Near zero its rollouts are all alike." },
   { key: "kl", title: "KL", format: plainNumber, low: 0, lines: metricsOf([["kl_old", "to the policy that played"], ["loss/kl", "to the starting policy"]]), marks: marksOf(["kl_old"]), note: "How far an iteration's updates move the policy. Healthy runs stay under 0.03." },
   { key: "disagreement", title: "Different actions where the same is seen", format: share, low: 0, lines: metricsOf([["action_disagreement", "pairs of steps that act differently"]]), marks: marksOf(["action_disagreement"]) },
-  { key: "signal", title: "Advantages", format: share, low: 0, lines: metricsOf([["advantage/zero_share", "steps with none"], ["estimator/advantage/penalty_share", "made by the penalty"]]), marks: marksOf(["estimator/advantage/penalty_share"]) },
+  { key: "signal", title: "Advantages", format: share, low: 0, lines: metricsOf([["estimator/advantage/zero_share", "steps with none"], ["estimator/advantage/penalty_share", "made by the penalty"]]), marks: marksOf(["estimator/advantage/penalty_share"]) },
   { key: "replies", title: "Replies", format: share, low: 0, lines: metricsOf([["inadmissible_share", "actions that do nothing"], ["malformed_share", "not in the asked form"], ["shortened_share", "prompt too long"]], 1) },
   { key: "length", title: "Steps of an episode", format: plainNumber, low: 0, lines: metricsOf([["episode_length", "mean length"]]) },
   { key: "clip", title: "Clipped tokens", format: share, low: 0, lines: metricsOf([["clip_share", "share of the tokens"]]) },
@@ -215,10 +216,10 @@ let phases = null, own = null;
 
 function makeCharts() {
   const place = document.getElementById("charts");
-  for (const spec of SPECS) charts.push(new Chart({ ...spec, where }));
+  for (const spec of SPECS) charts.push(new Chart({ ...spec, where, whole }));
   phases = element("figure", { class: "chart", "data-chart": "phases" });
   const pick = element("select", { id: "metric", "aria-label": "metric", on: { change: (event) => { choice.metric = event.target.value; fetchColumns().then(() => own.draw()); } } });
-  own = new Chart({ key: "own", title: "Any metric", format: plainNumber, where, zero: false, lines: ownLines });
+  own = new Chart({ key: "own", title: "Any metric", format: plainNumber, where, whole, zero: false, lines: ownLines });
   own.root.querySelector("figcaption").replaceChildren("Any metric ", pick);
   place.append(...charts.map((chart) => chart.root));
   place.insertBefore(phases, charts.find((chart) => chart.spec.key === "speed").root);
