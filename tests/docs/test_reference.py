@@ -14,6 +14,7 @@ from hgpo.config import Config, preset_names
 from hgpo.config.tree import section
 from hgpo.envs.registry import BUILT_IN
 from hgpo.estimators.table import ESTIMATORS
+from hgpo.runs.glossary import GROUPS
 from hgpo.settings import settings_of
 
 from .pages import ROOT, made
@@ -62,6 +63,12 @@ def test_pages_ask_for_parts_that_there_are() -> None:
         for part in re.findall(r"<!-- made from the code: (\w+) -->", page.read_text(encoding="utf-8"))
     }
     assert asked == {"settings", "presets", "commands"}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_metrics_page_has_the_tables_of_the_code(group: str) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert made(f"{group}_metrics") in page, f"python docs/theme/reference.py {group}_metrics prints it"
 
 
 @pytest.mark.parametrize("part", ["settings", "presets", "commands"])
