@@ -113,10 +113,24 @@ def test_only_new_lines_travel(chromium: Chromium, tmp_path: Path) -> None:
             ".map(e => e.decodedBodySize)"
         )
         assert max(sizes) < 3000
-        drawn = chromium.run("return document.body.dataset.drawn")
+        drawn = chromium.wait("return Number(document.body.dataset.drawn) > 1 && document.body.dataset.drawn")
         again(chromium)
         time.sleep(0.3)
         assert chromium.run("return document.body.dataset.drawn") == drawn  # nothing new: nothing is drawn
+
+
+def test_questions_that_cross_do_not_double_anything(chromium: Chromium, tmp_path: Path) -> None:
+    written = Written(tmp_path).begin()
+    written.lines(0, 5)
+    with served(tmp_path) as server:
+        visit(chromium, server)
+        written.lines(6, 9)
+        chromium.run("poll(); poll(); poll()")
+        chromium.wait("return document.querySelector('#card-iteration b').textContent === '9 / 60'")
+        time.sleep(0.5)
+        assert chromium.run("return runs.get(0).iterations") == list(range(10))
+        assert chromium.run("return runs.get(0).columns.success.length") == 10
+        assert chromium.console() == []
 
 
 def test_what_happens_to_a_run_is_said(chromium: Chromium, tmp_path: Path) -> None:
@@ -224,6 +238,9 @@ def test_any_metric_smoothing_and_minutes(chromium: Chromium, tmp_path: Path) ->
         chromium.wait(
             "return document.querySelector('[data-chart=own] .legend').textContent.includes('odd_metric 1')"
         )
+        assert chromium.text("[data-chart=own] .meaning") == ""
+        chromium.run(pick, "metric", "kl_old")
+        chromium.wait("return document.querySelector('.meaning').textContent.startsWith('What it is: ')")
         chromium.run(pick, "smooth", "15")
         chromium.wait("return document.querySelectorAll('[data-chart=entropy] .line.faint').length === 1")
         chromium.run(pick, "along", "minutes")
@@ -385,7 +402,8 @@ def test_thousands_of_iterations_are_drawn_quickly(chromium: Chromium, tmp_path:
     with served(tmp_path) as server:
         visit(chromium, server)
         spent = chromium.run(
-            "const began = performance.now(); drawAll(); document.body.offsetHeight; return performance.now() - began"
+            "const began = performance.now(); drawRuns(); charts.forEach(chart => chart.draw()); "
+            "document.body.offsetHeight; return performance.now() - began"
         )
         assert spent < 1500 * (1 + os.getloadavg()[0])
         points = (

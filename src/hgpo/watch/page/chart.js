@@ -13,7 +13,7 @@ function ticks(low, high, most = 5, whole = false) {
   const raw = Math.max(whole ? 1 : 0, (high - low) / most) || 1, power = 10 ** Math.floor(Math.log10(raw));
   const step = (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999);
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6; i++) found.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6 && found.length < 50; i++) found.push(i * step);
   return { step, values: found };
 }
 
@@ -80,7 +80,7 @@ class Chart {
       if (x < first) first = x; if (x > last) last = x;
     }
     if (spec.zero !== false && low > 0 && low < high * 0.6) low = 0;
-    if (high <= low) { const pad = Math.abs(low) * 0.1 || 1; high = low + pad; if (spec.low === undefined) low -= pad; }
+    if (high - low <= 1e-9 * Math.max(Math.abs(high), Math.abs(low))) { const pad = Math.abs(low) * 0.1 || 1; high = low + pad; if (spec.low === undefined) low -= pad; }
     const y = ticks(low, high), top = spec.high !== undefined && high <= spec.high ? high : Math.max(high, y.values.length && high > y.values[y.values.length - 1] + 0.05 * y.step ? y.values[y.values.length - 1] + y.step : high);
     const bottom = spec.low !== undefined ? low : Math.min(low, y.values.length && low < y.values[0] - 0.05 * y.step ? y.values[0] - y.step : low);
     const marked = ticks(bottom, top).values, LEFT = 14 + 6.6 * Math.max(3, ...marked.map((value) => spec.format(value).length));
