@@ -125,11 +125,10 @@ $(DOCS)/.ready: pyproject.toml constraints.txt
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
-# Warnings (a link or anchor that leads nowhere, a page outside the menu) are errors. The variable silences a banner of
-# the theme about another tool.
+# Warnings (a link or anchor that leads nowhere, a page outside the menu) are errors; not with --quiet, which does not
+# count them. The variable silences a banner of the theme about another tool.
 docs: $(DOCS)/.ready
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
-	@echo "site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) $(PACKAGE) $(DOCS) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis
