@@ -212,22 +212,16 @@ def test_importing_the_package_loads_numpy_only_and_only_when_it_is_used(use: st
 
 
 TESTS = Path(__file__).parent
-<<<<<<< HEAD
-# Tests of the repository as a whole; all others stand in the folder of the room they test.
+# Tests of the repository as a whole, and of its pages; all others stand in the folder of the room they test.
 WHOLE = {
     "test_ci.py",
-    "test_docs.py",
     "test_experiments.py",
     "test_fuzz.py",
     "test_notebook.py",
     "test_package.py",
     "test_rooms.py",
 }
-=======
-# Tests of the repository as a whole, and of its pages; all others stand in the folder of the room they test.
-WHOLE = {"test_ci.py", "test_experiments.py", "test_fuzz.py", "test_rooms.py"}
 PAGES = Path("docs")
->>>>>>> main
 
 
 def test_tests_mirror_the_rooms() -> None:
