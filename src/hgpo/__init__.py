@@ -16,6 +16,7 @@ below; `tests/test_rooms.py` reads this list and checks it.
     learn
     runs
     inspect
+    watch
     lab
     verl
     trl

@@ -182,6 +182,7 @@ COMMANDS = {
     "sft": ["sft", "quickstart", "--out", "warm"],
     "eval": ["eval", "random", "--preset", "quickstart"],
     "play": ["play", "household"],
+    "watch": ["watch", "run"],
 }
 
 
@@ -278,6 +279,7 @@ def test_streams_that_are_closed_from_the_start(tmp_path: Path, closed: str, wor
         ["train", "--run", ""],
         ["eval", "random", "--logs", ""],
         ["compare", "runs", "--out", ""],
+        ["watch", ""],
         ["inspect", "steps.jsonl", "--html", ""],
         ["verl", "data", "quickstart", "--out", ""],
     ],

@@ -45,6 +45,7 @@ ONLY_CHECKED = {
     r"hgpo compare ": "needs runs; a slow test follows Getting started, and tests/runs compares",
     r"hgpo inspect (runs/|DIR)": "needs a run or another framework's files; tests/inspect has such",
     r"hgpo advantages theirs": "needs files of other frameworks; tests/cli has such",
+    r"hgpo watch ": "serves until somebody ends it; tests/cli starts and ends it",
     r"hgpo lab ": "minutes; tests/lab measures",
     r"hgpo models fetch": "a download",
     r"hgpo data ": "a download, or the official files; tests/cli converts and checks small ones",
@@ -58,18 +59,10 @@ ONLY_CHECKED = {
 }
 
 # Programs that are not ours; their lines are for the reader.
-FOREIGN = {
-    ".",
-    "cd",
-    "export",
-    "source",
-    "alfworld-download",
-    "nvidia-cuda-mps-control",
-    "ray",
-    "vllm",
-    "head",
-    "git",
-}
+FOREIGN = (
+    *(".", "cd", "export", "source", "alfworld-download", "nvidia-cuda-mps-control", "ray", "vllm", "head"),
+    *("git", "ssh"),
+)
 
 PLACEHOLDER = re.compile(r"^[A-Z]{2,}$|^key=value$|\.\.\.$")
 """Words that stand for the reader's own."""
