@@ -60,7 +60,10 @@ ONLY_CHECKED = {
 }
 
 # Programs that are not ours; their lines are for the reader.
-FOREIGN = {".", "cd", "export", "source", "alfworld-download", "ray", "vllm", "head", "git", "ssh"}
+FOREIGN = (
+    *(".", "cd", "export", "source", "alfworld-download", "nvidia-cuda-mps-control", "ray", "vllm", "head"),
+    *("git", "ssh"),
+)
 
 PLACEHOLDER = re.compile(r"^[A-Z]{2,}$|^key=value$|\.\.\.$")
 """Words that stand for the reader's own."""
