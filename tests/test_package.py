@@ -160,3 +160,22 @@ def test_training_away_from_the_checkout(built: Path, tmp_path: Path, kind: str)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["iteration"] for line in lines] == [0, 1]
     assert json.loads((tmp_path / "run" / "config.json").read_text())["versions"]["hgpo"] == hgpo.__version__
+
+
+def test_the_citation_and_the_templates_are_what_their_readers_expect() -> None:
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(citation)
+    paper = citation["preferred-citation"]
+    assert paper["title"] == "Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks"
+    assert paper["url"].rpartition("/")[2] in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all({"family-names", "given-names"} <= set(author) for author in paper["authors"])
+    forms = [path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"]
+    assert len(forms) == 3
+    for path in forms:
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {"name", "description", "body"} <= set(form)
+        named = [part["id"] for part in form["body"]]
+        assert len(set(named)) == len(named)
+        assert {part["type"] for part in form["body"]} <= {"textarea", "input", "checkboxes"}

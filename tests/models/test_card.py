@@ -103,9 +103,13 @@ def test_the_licence_comes_from_the_base_and_is_handed_on(tmp_path: Path) -> Non
     assert "was not found" in start_card("warm", config, 3, 9, "expert")
 
 
-def test_a_model_of_the_hub_is_named_as_the_hub_does() -> None:
-    card = run_card("cave", described(model={"path": "owner/model-1.5B"}), ROWS, 2)
-    assert "base_model: owner/model-1.5B\n" in card
+def test_a_model_of_the_hub_is_named_as_the_hub_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    described_with = described(model={"path": "models/warm-1.5B"})
+    card = run_card("cave", described_with, ROWS, 2)  # a folder that is not here any more
+    assert "base_model" not in card
+    assert "`warm-1.5B`" in card
+    monkeypatch.setattr("hgpo.models.card.is_cached", lambda name: name == "models/warm-1.5B")
+    assert "base_model: models/warm-1.5B\n" in run_card("cave", described_with, ROWS, 2)
 
 
 def save(folder: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .folder import CARD, model_settings
+from .hub import is_cached
 
 LONGEST = 200
 """Characters of one value."""
@@ -98,10 +99,20 @@ def lineage(name: str) -> list[str]:
 
 
 def shown_name(name: str) -> str:
-    """The name by which others may know a model: what the hub calls it, or the last part of a path."""
-    if _HUB_NAME.fullmatch(name) and not Path(name).exists():
-        return name
-    return Path(name).name or name
+    """The name by which others may know a model: what the hub calls it, or the last part of a path.
+
+    `owner/name` could be either; it is a name of the hub where the model came from there to this machine.
+    """
+    return name if _on_hub(name) else Path(name).name or name
+
+
+def _on_hub(name: str) -> bool:
+    if not _HUB_NAME.fullmatch(name) or Path(name).exists():
+        return False
+    try:
+        return is_cached(name)
+    except ImportError:  # nothing comes from a hub where huggingface_hub is not installed
+        return False
 
 
 def licence_of(name: str) -> str:
