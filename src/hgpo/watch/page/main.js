@@ -1,5 +1,5 @@
 // Asking for news, again and again, and drawing what is new.
-const SOON = 2000, LATE = 6000, HIDDEN_PAGE = 15000;
+const SOON = 3000, LATE = 6000, HIDDEN_PAGE = 15000;
 let board = "", waiting = 0, silent = 0;
 
 async function ask(address) {

@@ -177,7 +177,8 @@ function lineOf(run, name, series, many, more = {}) {
 // Beside each other runs show the first `most` alone.
 function metricsOf(all, most = all.length) {
   return () => {
-    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1, entries = many ? all.slice(0, most) : all;
+    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1;
+    const entries = (many ? all.slice(0, most) : all).filter(([name]) => shownRuns.some((run) => run.columns[name]));
     return shownRuns.flatMap((run) => entries.flatMap(([name, series], i) => lineOf(run, name, entries.length > 1 || !many ? series : "", many, { colour: i, dash: i })));
   };
 }
