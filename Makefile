@@ -92,7 +92,7 @@ test-trl: $(TRL)/.ready
 test-slow: $(READY) docs test-alfworld test-envs test-verl test-trl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
-test-browser: $(READY) chromium
+test-browser: $(READY) docs chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "browser and not slow"
 
 # The pages of `hgpo inspect` are tested in a real browser.
