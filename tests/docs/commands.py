@@ -48,6 +48,7 @@ ONLY_CHECKED = {
     r"hgpo watch ": "serves until somebody ends it; tests/cli starts and ends it",
     r"hgpo lab ": "minutes; tests/lab measures",
     r"hgpo models fetch": "a download",
+    r"hgpo models push": "needs a run and a hub; tests/models has a stand-in",
     r"hgpo data ": "a download, or the official files; tests/cli converts and checks small ones",
     r"hgpo play (alfworld|webshop|babyai)": "needs data or another package; their own tests play",
     r"hgpo play [\w.:]+$": "waits for a person; tests/cli plays",
@@ -59,7 +60,10 @@ ONLY_CHECKED = {
 }
 
 # Programs that are not ours; their lines are for the reader.
-FOREIGN = {".", "cd", "export", "source", "alfworld-download", "ray", "vllm", "head", "git", "ssh"}
+FOREIGN = (
+    *(".", "cd", "export", "source", "alfworld-download", "nvidia-cuda-mps-control", "ray", "vllm", "head"),
+    *("git", "ssh"),
+)
 
 PLACEHOLDER = re.compile(r"^[A-Z]{2,}$|^key=value$|\.\.\.$")
 """Words that stand for the reader's own."""
