@@ -213,7 +213,14 @@ def test_importing_the_package_loads_numpy_only_and_only_when_it_is_used(use: st
 
 TESTS = Path(__file__).parent
 # Tests of the repository as a whole, and of its pages; all others stand in the folder of the room they test.
-WHOLE = {"test_ci.py", "test_experiments.py", "test_fuzz.py", "test_rooms.py"}
+WHOLE = {
+    "test_ci.py",
+    "test_experiments.py",
+    "test_fuzz.py",
+    "test_notebook.py",
+    "test_package.py",
+    "test_rooms.py",
+}
 PAGES = Path("docs")
 
 

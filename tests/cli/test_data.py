@@ -68,7 +68,7 @@ def test_what_is_missing_and_where_it_is(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["data", "alfworld"]) == 2
     assert "hgpo data alfworld --download" in capsys.readouterr().err
     for name in ("alfworld", "webshop"):
-        with pytest.raises(BadSetting, match="`hgpo data` says where to get"):
+        with pytest.raises(BadSetting, match="`hgpo data` says where"):
             make(name)
 
 

@@ -48,6 +48,7 @@ ONLY_CHECKED = {
     r"hgpo watch ": "serves until somebody ends it; tests/cli starts and ends it",
     r"hgpo lab ": "minutes; tests/lab measures",
     r"hgpo models fetch": "a download",
+    r"hgpo models push": "needs a run and a hub; tests/models has a stand-in",
     r"hgpo data ": "a download, or the official files; tests/cli converts and checks small ones",
     r"hgpo play (alfworld|webshop|babyai)": "needs data or another package; their own tests play",
     r"hgpo play [\w.:]+$": "waits for a person; tests/cli plays",
