@@ -213,3 +213,20 @@ def test_official_panels_are_those_of_the_recorded_results(
     results = (Path(__file__).parents[2] / "experiments" / "alfworld" / "results.json").read_text()
     for panel in panels.values():
         assert f'"digest": "{panel["digest"]}"' in results
+
+
+def test_the_doctor_says_what_is_here(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def games() -> dict[str, str]:
+        main(["doctor", "--json"])
+        findings = json.loads(capsys.readouterr().out)
+        return next(finding for finding in findings if finding["check"] == "ALFWorld's games")
+
+    assert games() | {"found": ""} == {
+        "check": "ALFWorld's games",
+        "state": "absent",
+        "found": "",
+        "fix": "hgpo data",
+    }
+    main(["data", "alfworld", str(archive)])
+    capsys.readouterr()
+    assert games() == {"check": "ALFWorld's games", "state": "ok", "found": str(GAMES), "fix": ""}
