@@ -34,15 +34,15 @@ ENVIRONMENT = {
 }
 
 
-def launch(*words: str, processes: int = 2, timeout: float = 240) -> None:
-    """Run `python WORDS` in several processes; fails when one of them fails or nothing happens for too long."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-    subprocess.run([*torchrun, *words], env=ENVIRONMENT, check=True, timeout=timeout, cwd=ROOT)
+def launch(module: str, *words: str, timeout: float = 240) -> None:
+    """Run `python -m MODULE WORDS` in two processes; fails when one of them fails or it takes too long."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "--"]
+    subprocess.run([*torchrun, module, *words], env=ENVIRONMENT, check=True, timeout=timeout, cwd=ROOT)
 
 
 def work(name: str, folder: Path, *words: str) -> list[Any]:
     """What two processes that do the work called `name` leave in the folder, by rank."""
-    launch("-m", "tests.learn.together", name, str(folder), *words, timeout=120)
+    launch("tests.learn.together", name, str(folder), *words, timeout=120)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
@@ -162,7 +162,10 @@ def memory(processes: Processes, folder: Path, model: str) -> dict[str, Any]:
     learner.update(rows(4), 0)
     file = folder / f"{processes.rank}.safetensors"
     measure("write", lambda: write_tensors(file, learner.state().items(), learner.state()))
-    measure("read", lambda: learner.restore(TensorFile(folder / "0.safetensors"), learner.updates))
+    updates = learner.updates
+    del learner
+    learner, _ = load()
+    measure("read", lambda: learner.restore(TensorFile(folder / "0.safetensors"), updates))
     target = folder / "saved" if processes.first else None
     if target is not None:
         target.mkdir()

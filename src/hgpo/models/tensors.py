@@ -9,7 +9,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 
 class Tensors(Mapping[str, Any]):
@@ -28,30 +28,34 @@ class TensorFile(Tensors):
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._open() as file:
+            self.shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+    def _open(self) -> Any:
         from safetensors import safe_open
 
-        self.path = path
-        self.file = cast(Any, safe_open(path, "pt"))
-        self.names = list(self.file.keys())
-        self.known = frozenset(self.names)
+        return safe_open(self.path, "pt")
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.known:
+        if name not in self.shapes:
             raise KeyError(name)
-        return self.file.get_tensor(name)
+        # Opened anew: what was read through one opening counts as this process's memory until it is closed.
+        with self._open() as file:
+            return file.get_tensor(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
+        return iter(self.shapes)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.shapes)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.known
+        return name in self.shapes
 
     def shape(self, name: str) -> tuple[int, ...]:
         """From the head of the file."""
-        return tuple(self.file.get_slice(name).get_shape())
+        return self.shapes[name]
 
 
 KINDS = {

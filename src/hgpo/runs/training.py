@@ -250,6 +250,9 @@ class _Run:
             needed = estimate(shape, config, self.processes.size)
             held = device_memory(self.processes.device) / 2**30
             self.screen.say(f"memory: {needed} of {held:.0f} GiB")
+            if self.processes.size > 1:
+                often = "optimiser step" if self.learner.once else "pass, for there is no room for whole ones"
+                self.screen.say(f"gradients are exchanged once per {often}")
         return state
 
     def _load(self, source: str) -> tuple[Any, Any]:
