@@ -1,6 +1,6 @@
 """How fast the native household engine is, beside the official ALFWorld engine in the same run.
 
-    python benchmarks/household.py --data games_compact.jsonl.xz
+    python benchmarks/household.py --data data/alfworld/games.jsonl.xz
     python benchmarks/household.py                                    # generated houses only
     python benchmarks/household.py --data ... --official-python .venv-alfworld/bin/python
 

@@ -1,6 +1,6 @@
 """How often scripted policies solve the household tasks, by task type.
 
-    python benchmarks/household_expert.py --data games_compact.jsonl.xz     # 140 + 134 official games
+    python benchmarks/household_expert.py --data data/alfworld/games.jsonl.xz     # 140 + 134 official games
     python benchmarks/household_expert.py                                   # generated houses of every size
 
 Prints a table (solved/played, and the mean number of steps of all episodes) and one JSON line.

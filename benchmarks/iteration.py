@@ -1,7 +1,8 @@
 """Seconds of whole iterations on a GPU: play in ALFWorld, estimate, update, with random weights of a real shape.
 
-    python benchmarks/iteration.py --data games_compact.jsonl.xz --tokenizer FOLDER --model-shape qwen2.5-1.5b --lora 32
-    python benchmarks/iteration.py --data games_compact.jsonl.xz --tokenizer FOLDER --model-shape smollm2-135m \\
+    python benchmarks/iteration.py --data data/alfworld/games.jsonl.xz --tokenizer FOLDER --model-shape qwen2.5-1.5b \\
+        --lora 32
+    python benchmarks/iteration.py --data data/alfworld/games.jsonl.xz --tokenizer FOLDER --model-shape smollm2-135m \\
         --max-steps 50
 
 A model of random weights would play every episode to its limit. So every reply is sampled from the model, with its

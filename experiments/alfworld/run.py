@@ -1,6 +1,6 @@
 """Several estimators on the same language model and tasks, at equal rollouts, several runs side by side on one GPU.
 
-    python experiments/alfworld/run.py all --data games_compact.jsonl.xz --model models/smollm2-135m-instruct \
+    python experiments/alfworld/run.py all --data data/alfworld/games.jsonl.xz --model models/smollm2-135m-instruct \
         --out results/alfworld --processes 6 iterations=20 eval.every=0 update.micro_tokens=16384
     python experiments/alfworld/run.py warm|train|eval|collect ...          # one stage of it
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+from ..install import install_command
+
 # Package, the extra that brings it, what it is for, whether training needs it.
 PACKAGES = (
     ("numpy", "", "the estimators", True),
@@ -77,7 +79,7 @@ def _packages() -> list[Finding]:
         try:
             findings.append((name, "ok", metadata.version(name), ""))
         except metadata.PackageNotFoundError:
-            fix = f"pip install 'hgpo[{extra}]'" if extra else f"pip install {name}"
+            fix = install_command(extra) if extra else f"pip install {name}"
             findings.append((name, "missing" if needed else "absent", f"for {purpose}", fix))
     try:
         import torch

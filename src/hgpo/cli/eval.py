@@ -1,7 +1,7 @@
 """Evaluate a run, a model, a server or a scripted policy on a frozen panel of tasks.
 
     hgpo eval runs/quickstart --split in-domain --seeds 123,456,789
-    hgpo eval Qwen/Qwen2.5-1.5B-Instruct --preset alfworld-qwen2.5-1.5b env.data=$ALFWORLD_DATA
+    hgpo eval Qwen/Qwen2.5-1.5B-Instruct --preset alfworld-qwen2.5-1.5b
     hgpo eval my-model --engine endpoint --url http://localhost:8000/v1 --preset household-smollm2
     hgpo eval expert --preset quickstart
     hgpo eval runs/cave cave.py:Cave

@@ -12,7 +12,7 @@ the advantages of every estimator are compared with those values, over games.
 
     hgpo lab --engine household                          # a noisy expert in generated houses, minutes on two cores
     hgpo lab --engine household --policy runs/quickstart # a trained model, under the settings it was trained with
-    hgpo lab --engine alfworld env.data=$ALFWORLD_DATA   # the official games
+    hgpo lab --engine alfworld                           # the official games (`hgpo data` says where to get them)
 """
 
 from __future__ import annotations
@@ -260,9 +260,5 @@ def command(args: argparse.Namespace) -> str:
     parts += [
         f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value not in (None, "")
     ]
-    return " ".join([*parts, *(shown(word) for word in args.settings)])
-
-
-def shown(word: str) -> str:
-    """A setting as the page shows it: where the data lie on this machine concerns nobody else."""
-    return "env.data=DATA" if word.startswith("env.data=") else word
+    # Where the data lie on this machine concerns nobody else.
+    return " ".join([*parts, *(word for word in args.settings if not word.startswith("env.data="))])

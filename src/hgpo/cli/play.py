@@ -4,7 +4,7 @@ Type a command, or the number of a listed one; `quit` ends. A scripted policy ca
 
     hgpo play household                              a generated house
     hgpo play household size=alfworld --split out-of-domain --task 3
-    hgpo play alfworld data=games_compact.jsonl.xz --policy expert
+    hgpo play alfworld --policy expert
 """
 
 from __future__ import annotations

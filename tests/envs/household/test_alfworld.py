@@ -226,6 +226,8 @@ def test_damaged_compact_files_are_named(tmp_path: Path, compact: Path) -> None:
 
 def test_missing_things_get_one_clear_sentence(tmp_path: Path, compact: Path, monkeypatch: Any) -> None:
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(BadSetting, match="ALFWORLD_DATA"):
         AlfworldEnv()
     with pytest.raises(BadFile, match="nowhere"):

@@ -274,7 +274,8 @@ def test_settings_that_make_no_sense(data: Path, monkeypatch: Any) -> None:
         with pytest.raises(BadSetting):
             make("webshop", data=data, **settings)
     monkeypatch.delenv("HGPO_WEBSHOP_DATA", raising=False)
-    with pytest.raises(BadSetting, match="needs data=FOLDER"):
+    monkeypatch.chdir(data)
+    with pytest.raises(BadSetting, match="There is no WebShop data in data/webshop"):
         make("webshop")
     monkeypatch.setenv("HGPO_WEBSHOP_DATA", str(data))
     env: Any = make("webshop", tagger="builtin")

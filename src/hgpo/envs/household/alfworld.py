@@ -1,6 +1,6 @@
 """ALFWorld's official games: from the official download or one compact file, in the native engine.
 
-    env = make("alfworld", data="games_compact.jsonl.xz")     # or data=$ALFWORLD_DATA
+    env = make("alfworld")     # data/alfworld/games.jsonl.xz, which `hgpo data alfworld` makes; or data=PATH
     obs = env.reset(env.tasks("in-domain")[0])
 
 Task ids read `<split folder>/<name>/<trial>`, for example
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...errors import BadSetting, UnknownName, UnknownTask
 from ..contract import TextEnv
+from ..places import ALFWORLD_FILE, alfworld_data
 from .alfworld_games import FOLDERS, Games, check_rules, open_games
 from .episode import HouseEnv
 from .house import TASK_TYPES, House
@@ -49,7 +50,7 @@ def alfworld(
     """ALFWorld's official games in the native engine, or in the official one.
 
     Args:
-        data: the compact file, or an `$ALFWORLD_DATA` folder; `$ALFWORLD_DATA` itself when left out.
+        data: the compact file, or a folder of the official download; see `places.alfworld_data` when left out.
         engine: `native`, or `official` for the original packages in a supervised worker process.
         task_types: keep only these of the six task types.
         validation_rooms: so many of the training rooms are held back; their games are the split `validation`.
@@ -95,11 +96,11 @@ class GameSet:
         validation_rooms: int = 0,
     ) -> None:
         if data is None:
-            data = os.environ.get("ALFWORLD_DATA")
-            if not data:
+            data = alfworld_data()
+            if data is None:
                 raise BadSetting(
-                    "No ALFWorld games given: pass data=PATH (the compact file or the folder that "
-                    "`alfworld-download` made), or set ALFWORLD_DATA to that folder."
+                    f"There are no ALFWorld games: neither {ALFWORLD_FILE} nor a download where ALFWORLD_DATA says. "
+                    "`hgpo data` says where to get them; data=PATH (env.data=PATH of a run) names another place."
                 )
         self.games: Games = open_games(Path(data).expanduser())
         self.task_types = None if task_types is None else tuple(task_types)

@@ -23,6 +23,9 @@ from .house import House
 FOLDERS = ("train", "valid_seen", "valid_unseen", "valid_train")
 """The official split folders."""
 
+GAME_FILE = "game.tw-pddl"
+"""The file of a game in the official download, `<split>/<name>/<trial>/game.tw-pddl`: JSON."""
+
 # The PDDL domain and the text grammar that the native engine implements, as sha256 of the text with runs of
 # white space made one space and the task sentence made `UNKNOWN GOAL.`: first as in the released games
 # (ALFWorld 0.4.0), then as packaged with alfworld 0.4.2 for people who generate games anew. They differ in
@@ -36,6 +39,8 @@ GRAMMAR_DIGESTS = (
     "49281f55d68cf8db1f80636d6247beb078daac200a340bedf133da0b161211fb",
 )
 
+_AGAIN = "The file is damaged or truncated; fetch it again, or make it anew (`hgpo data`)."
+_GENERIC = "Your task is to: UNKNOWN GOAL."
 _TASK = re.compile(r'Your task is to: ((?:[^"\\]|\\.)*)"')
 
 
@@ -99,7 +104,7 @@ class Games(ABC):
         present = ", ".join(self.folders()) or "none"
         return BadFile(
             f"{self.path} has no games of the split {folder!r}; it has {present}. "
-            "Fetch the missing split with `alfworld-download`, or choose one that is there."
+            "`hgpo data` says where the official games are; or choose a split that is there."
         )
 
 
@@ -110,7 +115,7 @@ def open_games(path: Path) -> Games:
     except OSError as error:
         raise BadFile(
             f"Cannot read ALFWorld games from {path}: {error.strerror}. Give the compact file, or the folder "
-            "that `alfworld-download` made ($ALFWORLD_DATA)."
+            "that `alfworld-download` made ($ALFWORLD_DATA); `hgpo data` says where to get either."
         ) from error
     return _open(path.absolute(), status.st_mtime_ns, status.st_size)
 
@@ -142,10 +147,10 @@ class CompactGames(Games):
         except (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadFile(
                 f"{path}: line {number if number else 1} of the compact games file cannot be read "
-                f"({type(error).__name__}: {error}). The file is damaged or truncated; fetch it again."
+                f"({type(error).__name__}: {error}). {_AGAIN}"
             ) from error
         if not self._rows:
-            raise BadFile(f"{path} holds no games. The file is damaged or truncated; fetch it again.")
+            raise BadFile(f"{path} holds no games. {_AGAIN}")
         for ids in self._by_folder.values():
             ids.sort()
 
@@ -180,12 +185,11 @@ class CompactGames(Games):
                 task=sentence,
                 walkthrough=tuple(row["walkthrough"]),
                 domain=self._domains[row["domain"]],
-                grammar=grammar.replace("Your task is to: UNKNOWN GOAL.", f"Your task is to: {sentence}"),
+                grammar=with_task(grammar, sentence),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise BadFile(
-                f"{self.path}: the game {task} cannot be read ({type(error).__name__}: {error}). "
-                "The file is damaged; fetch it again."
+                f"{self.path}: the game {task} cannot be read ({type(error).__name__}: {error}). {_AGAIN}"
             ) from error
 
 
@@ -235,9 +239,9 @@ class FolderGames(Games):
             raise self._no_split(folder)
         if folder not in self._by_folder:
             tasks = []
-            for file in (self.root / folder).glob("*/*/game.tw-pddl"):
+            for file in (self.root / folder).glob(f"*/*/{GAME_FILE}"):
                 task = f"{folder}/{file.parent.parent.name}/{file.parent.name}"
-                if "movable" not in task and "Sliced" not in task and _listed(file):
+                if in_official_set(task) and _listed(file):
                     tasks.append(task)
             self._by_folder[folder] = sorted(tasks)
         if not self._by_folder[folder]:
@@ -249,20 +253,45 @@ class FolderGames(Games):
         return len(parts) == 3 and parts[0] in self.folders() and task in self.tasks(parts[0])
 
     def game(self, task: str) -> Game:
-        file = self.root / task / "game.tw-pddl"
+        file = self.root / task / GAME_FILE
         try:
-            content: Any = json.loads(file.read_text(encoding="utf-8"))
-            domain, grammar, problem = content["pddl_domain"], content["grammar"], content["pddl_problem"]
-            walkthrough = tuple(content.get("walkthrough") or ())
-            sentence = _TASK.search(grammar)
-            if sentence is None:
-                raise ValueError("no task sentence in the grammar")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return parse_game(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
             raise BadFile(
                 f"{file} cannot be read ({type(error).__name__}: {error}). The file is damaged or missing; "
                 "fetch it again with `alfworld-download`."
             ) from error
-        return Game(problem, json.loads(f'"{sentence[1]}"'), walkthrough, domain, grammar)
+
+
+def parse_game(content: Any) -> Game:
+    """A game from the JSON of its file.
+
+    Raises:
+        ValueError: something is missing or of another type; says what.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"a JSON {type(content).__name__}, expected an object")
+    for key in ("pddl_domain", "grammar", "pddl_problem"):
+        if not isinstance(content.get(key), str):
+            raise ValueError(f"no text under {key!r}")
+    walkthrough = content.get("walkthrough") or []
+    if not isinstance(walkthrough, list) or not all(isinstance(command, str) for command in walkthrough):
+        raise ValueError("'walkthrough' is no list of commands")
+    sentence = _TASK.search(content["grammar"])
+    if sentence is None:
+        raise ValueError("no task sentence in the grammar")
+    return Game(
+        content["pddl_problem"],
+        str(json.loads(f'"{sentence[1]}"')),
+        tuple(walkthrough),
+        content["pddl_domain"],
+        content["grammar"],
+    )
+
+
+def in_official_set(task: str) -> bool:
+    """Whether the official environment plays games of this name: none with movable receptacles or slicing."""
+    return "movable" not in task and "Sliced" not in task
 
 
 def _listed(file: Path) -> bool:
@@ -286,8 +315,17 @@ def _listed(file: Path) -> bool:
 
 def rules_digest(text: str) -> str:
     """Digest of a domain or grammar that ignores white space and the task sentence."""
-    text = _TASK.sub('Your task is to: UNKNOWN GOAL."', text)
-    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+    return hashlib.sha256(" ".join(without_task(text).split()).encode()).hexdigest()
+
+
+def with_task(grammar: str, sentence: str) -> str:
+    """The shared grammar with a game's task sentence in it."""
+    return grammar.replace(_GENERIC, f"Your task is to: {sentence}")
+
+
+def without_task(grammar: str) -> str:
+    """A game's grammar with `UNKNOWN GOAL.` for its task sentence: the same for all games."""
+    return _TASK.sub(f'{_GENERIC}"', grammar)
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,6 +16,7 @@ from typing import Any, overload
 
 from ...errors import BadFile, BadQuery, BadSetting, ResetNeeded, UnknownName, UnknownTask
 from ..contract import Observation, Transition
+from ..places import WEBSHOP_DATA, WEBSHOP_FOLDER, webshop_data
 from . import pages
 from .catalogue import Catalogue
 from .goals import Goal
@@ -310,10 +311,11 @@ def webshop(
     window: int = pages.WINDOW,
     results: int = pages.RESULTS,
 ) -> WebShop:
-    """WebShop on the official data files in the folder `data` (or `$HGPO_WEBSHOP_DATA`).
+    """WebShop on the official data files in the folder `data`.
 
     Args:
-        data: the folder with items_shuffle*.json and the files that belong to it.
+        data: the folder with items_shuffle*.json and the files that belong to it; `$HGPO_WEBSHOP_DATA`, or else
+            `data/webshop`, when left out.
         size: `"small"` or `"full"` where the folder has both.
         store: a folder for the store that is built from the files; by default beside them.
         goals: `"synthetic"` (as the published runs) or `"human"`.
@@ -324,9 +326,12 @@ def webshop(
         window: products on a page of results.
         results: products a search returns.
     """
-    folder = data if data is not None else os.environ.get("HGPO_WEBSHOP_DATA")
+    folder = data if data is not None else webshop_data()
     if not folder:
-        raise BadSetting(f"make('webshop') needs data=FOLDER, or HGPO_WEBSHOP_DATA set to it. {HELP}")
+        raise BadSetting(
+            f"There is no WebShop data in {WEBSHOP_FOLDER}. `hgpo data` says where to get it; data=FOLDER "
+            f"(env.data=FOLDER of a run) or {WEBSHOP_DATA} names another place. {HELP}"
+        )
     return WebShop(
         Catalogue.open(folder, size=size, store=store),
         goals=goals,
