@@ -121,7 +121,7 @@ def test_hgpo_eval_is_shared_out_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rank", "where", "old"),
-    [(1, "forward", "sampled"), (1, "backward", "sampled"), (0, "backward", "recomputed")],
+    [(1, "forward", "sampled"), (1, "backward", "sampled"), (0, "forward", "recomputed")],
 )
 def test_when_one_has_no_memory_all_take_smaller_passes(
     tmp_path: Path, rank: int, where: str, old: str

@@ -80,36 +80,34 @@ class Learner:
         self.shards: list[Shards] = []
         """Of several processes: the policy, and the reference if there is one."""
         self.reference = None
-        # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
-        # optimiser. Adapters are float32 themselves, and are folded into bfloat16 weights for packed passes and for
-        # sampling; everything else computes under autocast.
-        copied = self.half and processes.size == 1 and not self.lora
-        packed = False
+        packed = copied = False
         if processes.size > 1:
             self._spread(model, held_to_start)
-            model = self.shards[0].model
+            self.model = self.actor = self.shards[0].model
             compute = "float32"  # the units come in the type they compute in
         else:
+            # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
+            # optimiser. Adapters are float32 themselves, and are folded into bfloat16 weights for packed passes and
+            # for sampling; everything else computes under autocast.
+            copied = self.half and not self.lora
+            compute = "float32" if copied else config.model.dtype
             choose_kernels(model, processes.device)
+            packed = can_pack(model, config, processes.device)
             if held_to_start:
                 self.reference = copy.deepcopy(model).requires_grad_(False).eval()
-            packed = can_pack(model, config, processes.device)
-            compute = "float32" if copied else config.model.dtype
-        self.actor = model
-        if processes.size == 1:
+            self.model = self.actor = model
             if self.half and self.lora and not packed:
                 self.actor = copy.deepcopy(model).requires_grad_(False).eval()
             if self.half and not copied:
                 _widen(model)
             self._checkpoint(model)
-        self.model = model
         self.passes: Passes = (
-            PackedPasses(model, self.reference, config, processes.device, pad_id)
+            PackedPasses(self.model, self.reference, config, processes.device, pad_id)
             if packed
-            else PaddedPasses(model, self.reference, config, processes, pad_id, compute)
+            else PaddedPasses(self.model, self.reference, config, processes, pad_id, compute)
         )
         self.parameters = {
-            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+            name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad
         }
         self.masters = Masters(self.parameters) if copied else None
         if self.masters is not None:
@@ -225,17 +223,8 @@ class Learner:
         With `update.importance_cap` also with a column of truncated importance weights: how much more likely each
         token is under the model than under what it was sampled from.
         """
-        return self._within_memory(functools.partial(self._recompute, batch))
-
-    def _recompute(self, batch: StepBatch) -> StepBatch:
         replies = batch.lists("response_ids")
-        mine: list[tuple[IntArray, Any]] = []
-        self.passes.begin(batch)
-        for rows in self._cut(np.arange(len(batch))).mine:
-            tensor = self.passes.tensors(rows)
-            with torch.no_grad():
-                logs, _ = self.passes.scores(tensor)
-            mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
+        mine = self._within_memory(functools.partial(self._logprobs, batch))
         values = np.zeros(len(replies.values))
         for part in self.processes.gather(mine):
             for positions, logprobs in part:
@@ -248,6 +237,18 @@ class Learner:
             return batch
         factors = np.minimum(np.exp(np.minimum(ahead, 20.0)), cap)
         return batch.with_columns(**{CORRECTION: Ragged(factors, replies.offsets)})
+
+    def _logprobs(self, batch: StepBatch) -> list[tuple[IntArray, Any]]:
+        """Log-probabilities of this process's share of the reply tokens, and their places among all of them."""
+        replies = batch.lists("response_ids")
+        mine: list[tuple[IntArray, Any]] = []
+        self.passes.begin(batch)
+        for rows in self._cut(np.arange(len(batch))).mine:
+            tensor = self.passes.tensors(rows)
+            with torch.no_grad():
+                logs, _ = self.passes.scores(tensor)
+            mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
+        return mine
 
     def _cut(self, rows: IntArray) -> Cut:
         """Passes over the rows with the given numbers, within the budget."""
