@@ -29,7 +29,7 @@ help:
 	@echo "make test-envs  the worlds of other packages (TextWorldExpress, ScienceWorld, BabyAI, TextWorld, Gymnasium)"
 	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
 	@echo "make test-trl   training through released TRL on the CPU, and the hooks it must have"
-	@echo "make test-browser  the report page in headless Chromium"
+	@echo "make test-browser  the pages and the documentation in headless Chromium"
 	@echo "make package    a wheel and an sdist, in dist/; make test-package installs and uses them"
 	@echo "make docs       the documentation as web pages, in site/"
 
@@ -107,7 +107,7 @@ package: $(PACKAGE)/.ready
 test-package: $(READY)
 	$(BIN)/python -m pytest -m slow tests/test_package.py
 
-test-browser: $(READY) chromium
+test-browser: $(READY) docs chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "browser and not slow"
 
 # The pages of `hgpo inspect` are tested in a real browser.

@@ -214,10 +214,10 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
     for section in ("agent", "env", "warm"):
         assert ours[section] == {**defaults[section], **cloned[section]}
     assert ours["update"]["micro_tokens"] == cloned["update"]["micro_tokens"]
-    readme = (ROOT / "README.md").read_text()
+    page = " ".join((ROOT / "docs" / "gpu.md").read_text().split())
     panel = "in-domain, temperature 1.0"
     start, end = (percent(one["evaluations"][panel]) for one in (study["warm"]["warm-k2"], run))
-    assert f"{start}% to {end}%" in readme
+    assert f"a 1.5B model from {start}% to {end}%" in page
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,13 @@ def test_the_cloned_starts_on_the_page_are_those_of_the_record(
         line = f"| {row} | " + " | ".join(cells) + " |"
         assert line.replace("|  |", "| |").replace("|  |", "| |") in page, line
     if name == "cloned.json":
-        readme = (ROOT / "README.md").read_text()
-        for split in ("in-domain", "out-of-domain"):
+        readme = " ".join((ROOT / "README.md").read_text().split())
+        for split, games in (
+            ("in-domain", "ALFWorld's in-domain games"),
+            ("out-of-domain", "the unseen ones"),
+        ):
             start, end = (percent(measured[row][f"{split}, temperature 0.4"]) for row in measured)
-            assert f"{start}% to {end}% {split.replace('-', ' ')}" in readme
+            assert f"from {start}% to {end}% of {games}" in readme
 
 
 def test_the_webshop_page_shows_what_the_records_say() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hgpo.models import packages
 from hgpo.models.card import compose, is_ours, licence_of, lineage
 from hgpo.models.folder import CARD, check_model, write_model
 from hgpo.runs.folder import Description, RunFolder
@@ -105,9 +106,9 @@ def test_the_licence_comes_from_the_base_and_is_handed_on(tmp_path: Path) -> Non
 
 def test_a_model_of_the_hub_is_named_as_the_hub_does(monkeypatch: pytest.MonkeyPatch) -> None:
     described_with = described(model={"path": "models/warm-1.5B"})
-    card = run_card("cave", described_with, ROWS, 2)  # a folder that is not here any more
-    assert "base_model" not in card
-    assert "`warm-1.5B`" in card
+    text = run_card("cave", described_with, ROWS, 2)  # a folder that is not here any more
+    assert "base_model" not in text
+    assert "`warm-1.5B`" in text
     monkeypatch.setattr("hgpo.models.card.is_cached", lambda name: name == "models/warm-1.5B")
     assert "base_model: models/warm-1.5B\n" in run_card("cave", described_with, ROWS, 2)
 
@@ -137,3 +138,12 @@ def test_a_card_that_somebody_edited_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "mine", "mine\n", "<!-- written by hgpo, 0; kept -->\n"])
 def test_other_texts_are_not_ours(text: str) -> None:
     assert not is_ours(text)
+
+
+def test_a_fetched_model_says_its_licence_where_its_packages_do(tmp_path: Path) -> None:
+    for name, licence in {"smollm2-135m-instruct": "apache-2.0", "qwen2.5-coder-1.5b-instruct": ""}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / CARD).write_text(packages.card(packages.MODELS[name]))
+        assert licence_of(str(folder)) == licence
+        assert name in (folder / CARD).read_text()

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     words = list(args.words)
     preset = words.pop(0) if words and "=" not in words[0] else None
-    findings = [*_machine(), *_packages()]
+    findings = [*_machine(), *_packages(), *_data()]
     if preset is not None:
         findings += _preset(preset, words)
     if args.json:
@@ -88,6 +88,18 @@ def _packages() -> list[Finding]:
         findings.append(("device", "ok", ", ".join(names) or f"cpu, {torch.get_num_threads()} threads", ""))
     except ImportError:
         pass
+    return findings
+
+
+def _data() -> list[Finding]:
+    """The data of the official benchmarks, which nothing needs to begin with."""
+    from ..envs.places import alfworld_data, webshop_data
+
+    findings: list[Finding] = []
+    for name, place in (("ALFWorld's games", alfworld_data()), ("WebShop's files", webshop_data())):
+        there = place is not None and place.exists()
+        shown = str(place) if there else f"{place} does not exist" if place else "for the official benchmark"
+        findings.append((name, "ok" if there else "absent", shown, "" if there else "hgpo data"))
     return findings
 
 
