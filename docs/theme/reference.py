@@ -22,7 +22,7 @@ from hgpo.estimators.table import ESTIMATORS
 from hgpo.runs.glossary import GROUPS
 from hgpo.settings import Setting, settings_of
 
-WIDTH = 96
+WIDTH = 82
 """Columns of the help texts."""
 
 
