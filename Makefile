@@ -15,8 +15,10 @@ VERL := .venv-verl
 TRL := .venv-trl
 # And the pages of docs/, which need no torch.
 DOCS := .venv-docs
+# What builds the package.
+PACKAGE := .venv-package
 
-.PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-trl test-browser chromium lint types train docs clean
+.PHONY: help setup test test-pythons test-slow test-alfworld test-verl test-trl test-browser package test-package chromium lint types train docs clean
 
 help:
 	@echo "make train      train a small agent in the embedded household world"
@@ -27,7 +29,8 @@ help:
 	@echo "make test-envs  the worlds of other packages (TextWorldExpress, ScienceWorld, BabyAI, TextWorld, Gymnasium)"
 	@echo "make test-verl  training through released verl on the CPU, and the hooks it must have"
 	@echo "make test-trl   training through released TRL on the CPU, and the hooks it must have"
-	@echo "make test-browser  the report page in headless Chromium"
+	@echo "make test-browser  the pages and the documentation in headless Chromium"
+	@echo "make package    a wheel and an sdist, in dist/; make test-package installs and uses them"
 	@echo "make docs       the documentation as web pages, in site/"
 
 setup: $(READY)
@@ -92,7 +95,19 @@ test-trl: $(TRL)/.ready
 test-slow: $(READY) docs test-alfworld test-envs test-verl test-trl chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "(slow or browser) and not gpu"
 
-test-browser: $(READY) chromium
+# A wheel and an sdist, in dist/.
+$(PACKAGE)/.ready:
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build
+	@touch $@
+
+package: $(PACKAGE)/.ready
+	$(PACKAGE)/bin/python -m build
+
+test-package: $(READY)
+	$(BIN)/python -m pytest -m slow tests/test_package.py
+
+test-browser: $(READY) docs chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "browser and not slow"
 
 # The pages of `hgpo inspect` are tested in a real browser.
@@ -110,11 +125,10 @@ $(DOCS)/.ready: pyproject.toml constraints.txt
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
-# Warnings (a link or anchor that leads nowhere, a page outside the menu) are errors. The variable silences a banner of
-# the theme about another tool.
+# Warnings (a link or anchor that leads nowhere, a page outside the menu) are errors; not with --quiet, which does not
+# count them. The variable silences a banner of the theme about another tool.
 docs: $(DOCS)/.ready
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
-	@echo "site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) $(DOCS) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ALFWORLD) $(ENVS) $(VERL) $(TRL) $(PACKAGE) $(DOCS) .venv-uv .venv-3.* build dist site .mypy_cache .ruff_cache .hypothesis

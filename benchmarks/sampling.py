@@ -154,8 +154,9 @@ def open_engine(args: argparse.Namespace, name: str, model: Any, tokenizer: Any,
     folder = tempfile.mkdtemp()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+    # A small share: vLLM gives its memory back when the process ends, and every kind of replies starts one.
     return VllmEngine(
-        folder, limit, seeds=not args.seedless, gpu_memory_utilization=0.5, max_model_len=2048, seed=0
+        folder, limit, seeds=not args.seedless, gpu_memory_utilization=0.2, max_model_len=2048, seed=0
     )
 
 

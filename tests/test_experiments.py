@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -67,6 +68,11 @@ def recorded_estimator(config: dict[str, Any]) -> Any:
     return build(ESTIMATORS[estimator["name"]].settings, given, "the recorded estimator")
 
 
+def joined(page: str) -> str:
+    """A page whose commands stand on one line each."""
+    return re.sub(r" \\\n +", " ", (ROOT / page).read_text(encoding="utf-8"))
+
+
 def percent(evaluation: dict[str, Any]) -> str:
     return f"{100 * evaluation['success']:.1f}"
 
@@ -77,36 +83,78 @@ def late(run: dict[str, Any]) -> str:
     return f"{100 * sum(last) / len(last):.1f}"
 
 
-def test_the_commands_of_the_readme_made_the_recorded_run_again() -> None:
-    """Once in the study, once by hand: every measure of every iteration is the same but those of time."""
+def untimed(row: dict[str, Any]) -> dict[str, Any]:
+    """What a seed decides: everything but times, and what depends on the size of the panel."""
+    return {key: value for key, value in row.items() if "second" not in key and not key.startswith("eval/")}
+
+
+def test_a_run_made_again_is_the_same_but_for_its_times() -> None:
+    """A study's run and one by hand of an earlier version; a run of the present one and its beginning elsewhere."""
     again = record("alfworld/readme.json")
     once = next(run for run in record("alfworld/k4.json")["runs"] if run["run"] == "k4-hgpo_lambda-seed1")
     assert len(once["curve"]) == 21
     assert once["evaluations"] == again["evaluations"]
     for one, other in zip(once["curve"], again["curve"], strict=True):
-        keys = {key for key in {*one, *other} if "second" not in key}
-        assert "iteration" in keys
-        assert {key: one.get(key) for key in keys} == {key: other.get(key) for key in keys}
-    readme, page = (ROOT / "README.md").read_text(), (ROOT / "docs" / "gpu.md").read_text()
-    # The games have a place of their own since, where every command finds them.
-    commands = [command.replace(" env.data=games_compact.jsonl.xz", "") for command in again["commands"]]
-    for command in commands[:3]:
-        assert command in readme
-    for command in commands:
-        assert command in page.replace("hgpo sft  ", "hgpo sft ")
-    for digest in again["sha256"].values():
+        assert untimed(one) == untimed(other)
+    packed = record("alfworld/packed.json")
+    assert packed["again"]["warm_sha256"] == packed["sha256"]["models/warm/model.safetensors"]
+    assert len(packed["curve"]) == 21
+    beginning = packed["again"]["curve"][1:]
+    assert len(beginning) == 6
+    for one, other in zip(packed["curve"][1:7], beginning, strict=True):
+        assert untimed(one) == untimed(other)
+        assert len(untimed(one)) > 10
+
+
+def test_the_gpu_page_shows_the_run_that_its_commands_made() -> None:
+    packed, page = record("alfworld/packed.json"), joined("docs/gpu.md")
+    for command in packed["commands"]:
+        # The games have a place of their own since, where every command finds them.
+        assert command.replace(" env.data=games_compact.jsonl.xz", "") in page
+    for digest in packed["sha256"].values():
         assert digest[:16] in page
-    start = record("alfworld/k4.json")["warm"]["warm-k4"]["evaluations"]
-    for panel, found in again["evaluations"].items():
+    for panel, found in packed["evaluations"].items():
         split, warmth = panel.split(", temperature ")
         name = f"{found['panel']['tasks']} {split} games, temperature {float(warmth):g}"
         low, high = (100 * bound for bound in found["success_interval_95"])
-        assert f"| {name} | {percent(found)}% | {low:.1f} to {high:.1f} | {percent(start[panel])}% |" in page
-    panel = "in-domain, temperature 1.0"
-    said = (
-        f"{percent(again['evaluations'][panel])}% of the 140 in-domain games ({percent(start[panel])}% before"
-    )
-    assert said in readme
+        assert f"| {name} | {percent(found)}% | {low:.1f} to {high:.1f} |" in page
+    seen = [row["eval/in-domain/success"] for row in packed["curve"] if "eval/in-domain/success" in row]
+    start, middle, end = (f"{100 * value:.1f}%" for value in seen)
+    assert f"{start} before, {middle} after ten iterations, {end} after twenty" in " ".join(page.split())
+
+
+def test_the_gpu_page_shows_what_vllm_and_whole_iterations_took() -> None:
+    page = " ".join(joined("docs/gpu.md").split())
+    ours, theirs = record("alfworld/packed.json")["curve"][1:18], record("alfworld/vllm.json")["curve"][1:]
+    means = [100 * sum(row["success"] for row in rows) / len(rows) for rows in (theirs, ours)]
+    assert "{:.1f}% on average with vLLM and {:.1f}% with the decoder".format(*means) in page
+    gaps = [
+        [row["engine/logprob_gap"] for row in rows]
+        for rows in (theirs, record("alfworld/packed.json")["curve"][1:])
+    ]
+    low, high, least, most = (round(value, 3) for found in gaps for value in (min(found), max(found)))
+    assert f"was {low} to {high} a token (the decoder's: {least} to {most})" in page
+    lines = (ROOT / "experiments" / "gpu" / "iteration.jsonl").read_text().splitlines()
+    for shape, label in (("smollm2-135m", "SmolLM2-135M"), ("qwen2.5-1.5b", "Qwen2.5-1.5B")):
+        rows = [row for row in map(json.loads, lines) if row["shape"] == shape and not row["warm_up"]]
+        cells = [
+            f"{min(values):.1f} to {max(values):.1f}"
+            for values in ([row[key] for row in rows] for key in ("seconds", "play", "generating", "update"))
+        ]
+        assert f"| {' | '.join(cells)} |" in page, label
+
+
+def test_the_verl_page_shows_the_iterations_on_a_gpu() -> None:
+    page = (ROOT / "docs" / "verl.md").read_text()
+    rows = record("alfworld/verl.json")["curve"][1:]
+    assert len(rows) == 3
+    for row in rows:
+        phases = ("", "/rollout", "/logprobs", "/estimate", "/update", "/weights")
+        times = " | ".join(f"{row[f'seconds{phase}']:.1f}" for phase in phases)
+        gap = f"{row['engine/logprob_gap']:.3f}"
+        assert f"| {row['iteration']} | {100 * row['success']:.1f}% | {gap} | {times} |" in page
+    first = [f"{100 * row['success']:.1f}%" for row in record("alfworld/packed.json")["curve"][1:4]]
+    assert "{}, {} and {}".format(*first) in page
 
 
 def test_the_runs_with_k_4_are_shown_as_recorded() -> None:
@@ -166,10 +214,10 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
     for section in ("agent", "env", "warm"):
         assert ours[section] == {**defaults[section], **cloned[section]}
     assert ours["update"]["micro_tokens"] == cloned["update"]["micro_tokens"]
-    readme = (ROOT / "README.md").read_text()
+    page = " ".join((ROOT / "docs" / "gpu.md").read_text().split())
     panel = "in-domain, temperature 1.0"
     start, end = (percent(one["evaluations"][panel]) for one in (study["warm"]["warm-k2"], run))
-    assert f"{start}% to {end}%" in readme
+    assert f"a 1.5B model from {start}% to {end}%" in page
 
 
 @pytest.mark.parametrize(
@@ -195,10 +243,13 @@ def test_the_cloned_starts_on_the_page_are_those_of_the_record(
         line = f"| {row} | " + " | ".join(cells) + " |"
         assert line.replace("|  |", "| |").replace("|  |", "| |") in page, line
     if name == "cloned.json":
-        readme = (ROOT / "README.md").read_text()
-        for split in ("in-domain", "out-of-domain"):
+        readme = " ".join((ROOT / "README.md").read_text().split())
+        for split, games in (
+            ("in-domain", "ALFWorld's in-domain games"),
+            ("out-of-domain", "the unseen ones"),
+        ):
             start, end = (percent(measured[row][f"{split}, temperature 0.4"]) for row in measured)
-            assert f"{start}% to {end}% {split.replace('-', ' ')}" in readme
+            assert f"from {start}% to {end}% of {games}" in readme
 
 
 def test_the_webshop_page_shows_what_the_records_say() -> None:
@@ -219,7 +270,7 @@ def lines(path: str) -> list[dict[str, Any]]:
 
 def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
     """Every measured line stands in a table of the page."""
-    page = (ROOT / "docs" / "gpu.md").read_text().replace("**", "")
+    page = joined("docs/gpu.md").replace("**", "")
     for one in lines("gpu/train.jsonl"):
         rates = (round(one[name], -3) for name in ("tokens_per_second", "computed_tokens_per_second"))
         cells = " | ".join(f"{rate:,.0f}" for rate in rates)
@@ -232,7 +283,7 @@ def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
         shown = f"| {name} shape, {size} | {one['engine']} | {one['seconds_a_batch']:.2f} | "
         assert f"{shown}{one['new_tokens_per_second']:,.0f} | {one['seconds_over_limit']:.1f} |" in page, one
     seconds = [row["seconds"] for row in record("alfworld/speed.json")["curve"]]
-    assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in page
+    assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in " ".join(page.split())
 
 
 def test_the_results_page_shows_what_the_records_say(tmp_path: Path) -> None:

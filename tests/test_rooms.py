@@ -212,14 +212,22 @@ def test_importing_the_package_loads_numpy_only_and_only_when_it_is_used(use: st
 
 
 TESTS = Path(__file__).parent
-# Tests of the repository as a whole; all others stand in the folder of the room they test.
-WHOLE = {"test_ci.py", "test_docs.py", "test_experiments.py", "test_fuzz.py", "test_rooms.py"}
+# Tests of the repository as a whole, and of its pages; all others stand in the folder of the room they test.
+WHOLE = {
+    "test_ci.py",
+    "test_experiments.py",
+    "test_fuzz.py",
+    "test_notebook.py",
+    "test_package.py",
+    "test_rooms.py",
+}
+PAGES = Path("docs")
 
 
 def test_tests_mirror_the_rooms() -> None:
     files = [path.relative_to(TESTS) for path in TESTS.rglob("test_*.py")]
     assert {path.name for path in files if path.parent == Path()} == WHOLE
-    strays = [str(path) for path in files if not (PACKAGE / path.parent).is_dir()]
+    strays = [str(path) for path in files if path.parent != PAGES and not (PACKAGE / path.parent).is_dir()]
     assert strays == []
     packages = {path.parent for path in files}
     assert [str(folder) for folder in packages if not (TESTS / folder / "__init__.py").is_file()] == []

@@ -1,4 +1,4 @@
-"""The reference, made from the code: settings, presets, commands. Needs what `import hgpo` needs, and no more.
+"""The reference, made from the code: settings, presets, commands, metrics. Needs what `import hgpo` needs, and no more.
 
 python docs/theme/reference.py settings      # prints one part as Markdown
 """
@@ -6,6 +6,7 @@ python docs/theme/reference.py settings      # prints one part as Markdown
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,9 +19,10 @@ from hgpo.config.schema import Config
 from hgpo.config.tree import OPEN, SHORT_NAMES, section
 from hgpo.envs.registry import BUILT_IN, described, settings_of_env
 from hgpo.estimators.table import ESTIMATORS
+from hgpo.runs.glossary import GROUPS
 from hgpo.settings import Setting, settings_of
 
-WIDTH = 96
+WIDTH = 82
 """Columns of the help texts."""
 
 
@@ -93,7 +95,21 @@ def commands() -> str:
             os.environ["COLUMNS"] = before
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"settings": settings, "presets": presets, "commands": commands}
+def metrics(group: str) -> str:
+    """The metrics of one group of the glossary; docs/metrics.md holds these tables, and a test compares them."""
+    lines = ["| name | meaning |", "| --- | --- |"]
+    for one in GROUPS[group]:
+        meaning = one.meaning.replace("|", "\\|")
+        lines.append(f"| `{one.name}` | {meaning} |")
+    return "\n".join(lines)
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "settings": settings,
+    "presets": presets,
+    "commands": commands,
+    **{f"{group}_metrics": functools.partial(metrics, group) for group in GROUPS},
+}
 
 
 def _holds_others(place: str, one: Setting) -> bool:

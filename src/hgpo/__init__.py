@@ -5,7 +5,7 @@
 The rooms of the package, in order. A module imports from its own room and from rooms above it, never from one
 below; `tests/test_rooms.py` reads this list and checks it.
 
-    errors seeds files digests progress download words settings version interrupts hooks
+    errors install seeds files digests progress download words settings version interrupts hooks
     steps
     estimators
     envs
@@ -16,6 +16,7 @@ below; `tests/test_rooms.py` reads this list and checks it.
     learn
     runs
     inspect
+    watch
     lab
     verl
     trl

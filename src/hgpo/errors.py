@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+from .install import install_command
+
 
 class HgpoError(Exception):
     """Base of all errors that a user's input, files or machine can cause."""
@@ -82,7 +84,7 @@ class MissingExtra(HgpoError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install 'hgpo[{extra}]'"
+            f"Install it with: {install_command(extra)}"
         )
 
 

@@ -68,7 +68,7 @@ def test_what_is_missing_and_where_it_is(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["data", "alfworld"]) == 2
     assert "hgpo data alfworld --download" in capsys.readouterr().err
     for name in ("alfworld", "webshop"):
-        with pytest.raises(BadSetting, match="`hgpo data` says where to get"):
+        with pytest.raises(BadSetting, match="`hgpo data` says where"):
             make(name)
 
 
@@ -117,6 +117,23 @@ def test_the_archive_is_fetched(archive: Path, capsys: pytest.CaptureFixture[str
     assert [path.name for path in GAMES.parent.iterdir()] == [GAMES.name]
     assert "2 games" in capsys.readouterr().out
     assert main(["data", "alfworld", str(archive), "--download", "--force"]) == 2
+
+
+@pytest.mark.parametrize("mine", [False, True])
+def test_a_fetched_archive_goes_away_and_one_that_was_there_stays(archive: Path, mine: bool) -> None:
+    kept = GAMES.parent / "games.zip"
+    words = ["data", "alfworld", "--force", "--download", "--url"]
+    with serving(lambda _: Reply(body=b"<html>Not found</html>")) as server:
+        if mine:
+            GAMES.parent.mkdir(parents=True)
+            kept.write_bytes(archive.read_bytes())
+        assert main([*words, f"{server.url}/games.zip"]) == (1 if mine else 2)
+        assert kept.exists() == mine
+        assert GAMES.exists() == mine
+    content = archive.read_bytes()
+    with serving(lambda _: Reply(body=content)) as server:
+        assert main([*words, f"{server.url}/games.zip", "--keep"]) == 1
+        assert kept.read_bytes() == content
 
 
 def test_the_variable_and_the_official_place_still_work(
@@ -213,3 +230,20 @@ def test_official_panels_are_those_of_the_recorded_results(
     results = (Path(__file__).parents[2] / "experiments" / "alfworld" / "results.json").read_text()
     for panel in panels.values():
         assert f'"digest": "{panel["digest"]}"' in results
+
+
+def test_the_doctor_says_what_is_here(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def games() -> dict[str, str]:
+        main(["doctor", "--json"])
+        findings = json.loads(capsys.readouterr().out)
+        return next(finding for finding in findings if finding["check"] == "ALFWorld's games")
+
+    assert games() | {"found": ""} == {
+        "check": "ALFWorld's games",
+        "state": "absent",
+        "found": "",
+        "fix": "hgpo data",
+    }
+    main(["data", "alfworld", str(archive)])
+    capsys.readouterr()
+    assert games() == {"check": "ALFWorld's games", "state": "ok", "found": str(GAMES), "fix": ""}

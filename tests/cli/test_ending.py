@@ -48,8 +48,8 @@ ERRORS = [
     (TimeoutError("timed out"), 2, "timed out"),
     (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 2, "not valid text"),
     (UnicodeEncodeError("utf-8", chr(0xD800), 0, 1, "surrogates not allowed"), 2, "not valid text"),
-    (ModuleNotFoundError("No module named 'torch'", name="torch"), 2, "pip install 'hgpo[train]'"),
-    (ModuleNotFoundError("No module named 'pyarrow.x'", name="pyarrow.x"), 2, "pip install 'hgpo[data]'"),
+    (ModuleNotFoundError("No module named 'torch'", name="torch"), 2, "[train]"),
+    (ModuleNotFoundError("No module named 'pyarrow.x'", name="pyarrow.x"), 2, "[data]"),
     (ImportError("libcuda.so.1: cannot open shared object file"), 2, "could not be imported: libcuda"),
     (MemoryError(), 2, "not enough memory"),
     (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 2, "not enough memory"),
@@ -182,6 +182,7 @@ COMMANDS = {
     "sft": ["sft", "quickstart", "--out", "warm"],
     "eval": ["eval", "random", "--preset", "quickstart"],
     "play": ["play", "household"],
+    "watch": ["watch", "run"],
 }
 
 
@@ -278,6 +279,7 @@ def test_streams_that_are_closed_from_the_start(tmp_path: Path, closed: str, wor
         ["train", "--run", ""],
         ["eval", "random", "--logs", ""],
         ["compare", "runs", "--out", ""],
+        ["watch", ""],
         ["inspect", "steps.jsonl", "--html", ""],
         ["verl", "data", "quickstart", "--out", ""],
     ],

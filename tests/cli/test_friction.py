@@ -6,6 +6,7 @@ import http.server
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -50,7 +51,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, package: str,
         [sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 2
-    assert "pip install 'hgpo[train]'" in done.stderr
+    assert re.search(r"pip install .*\[train\]", done.stderr)
     assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())
 

@@ -96,6 +96,18 @@ class Chromium:
         self._call("POST", f"{self.session}/url", {"url": page.resolve().as_uri() + fragment})
         self.wait("return document.body.dataset.ready === 'true'")
 
+    def visit(self, address: str) -> None:
+        """Load a page from a server and wait until it is drawn."""
+        self._call("POST", f"{self.session}/url", {"url": address})
+        self.wait("return document.body && document.body.dataset.ready === 'true'")
+
+    def resize(self, width: int | None, height: int | None) -> None:
+        """Give the page so much room; None for what the window has."""
+        cleared = {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        given = {"cmd": "Emulation.setDeviceMetricsOverride", "params": size}
+        self._call("POST", f"{self.session}/goog/cdp/execute", cleared if width is None else given)
+
     def run(self, script: str, *args: Any) -> Any:
         """The result of a script in the page."""
         return self._call("POST", f"{self.session}/execute/sync", {"script": script, "args": list(args)})
@@ -128,6 +140,21 @@ class Chromium:
         ]
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}
         self._call("POST", f"{self.session}/actions", {"actions": [mouse]})
+
+    def move_to(self, x: float, y: float) -> None:
+        """Move the pointer to a point of the window."""
+        moves = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
+        mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}
+        self._call("POST", f"{self.session}/actions", {"actions": [mouse]})
+
+    def press(self, key: str) -> None:
+        """Press a key where the focus is; the code points of WebDriver name those without a letter."""
+        strokes = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self._call(
+            "POST",
+            f"{self.session}/actions",
+            {"actions": [{"type": "key", "id": "keys", "actions": strokes}]},
+        )
 
     def text(self, selector: str) -> str:
         """The text of the first element that fits."""

@@ -33,6 +33,18 @@ def test_rollouts_that_all_do_the_same_are_noticed_too() -> None:
     assert "action_disagreement" in said
 
 
+def test_an_update_that_goes_far_from_its_episodes_is_noticed() -> None:
+    alarms = Alarms()
+    assert not alarms.check(row(1, kl_old=0.03))
+    (alarm,) = alarms.raised(row(2, kl_old=0.25))
+    assert (alarm.iteration, alarm.metric) == (2, "kl_old")
+    assert str(alarm).startswith(
+        "iteration 2: The policy moved away from the one that played (kl_old) by 0.250"
+    )
+    assert "update.lr" in alarm.sentence
+    assert not alarms.check(row(3, kl_old=0.5))
+
+
 def test_a_resumed_run_does_not_repeat_itself() -> None:
     rows = [row(number, entropy=value) for number, value in enumerate((0.3, 0.3, 0.3, 0.3, 0.02))]
     assert not Alarms.after(rows).check(row(5, entropy=0.02))

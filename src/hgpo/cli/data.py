@@ -14,6 +14,7 @@ when it runs in the same folder, without `env.data=`. Nothing but the generated 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -172,9 +173,7 @@ def webshop_help() -> Iterator[str]:
 
 
 def _alfworld(args: argparse.Namespace) -> int:
-    from ..download import download
     from ..envs.household.alfworld_convert import convert, open_download
-    from ..envs.household.alfworld_games import CompactGames
     from ..envs.places import ALFWORLD_CACHE, ALFWORLD_DATA, ALFWORLD_FILE
     from ..errors import BadFile, BadSetting
     from ..files import check_outputs
@@ -183,39 +182,56 @@ def _alfworld(args: argparse.Namespace) -> int:
     if args.source and args.download:
         raise BadSetting(f"{args.source} and --download were given; expected one of them.")
     if os.path.lexists(target) and not args.force:
-        try:
-            games = CompactGames(target)
-        except BadFile as error:
-            raise BadFile(f"{error} (--force makes it again in its place.)") from error
-        counts = ", ".join(f"{folder} {len(games.tasks(folder)):,}" for folder in games.folders())
-        print(f"{target} is there already: {counts}. --force makes it again.")
-        return 0
-    fetched: Path | None = None
-    if args.download:
-        fetched = target.parent / (Path(args.url).name or "download.zip")
-        target.parent.mkdir(parents=True, exist_ok=True)
-    source = (
-        fetched
-        or Path(args.source or os.environ.get(ALFWORLD_DATA) or (ALFWORLD_CACHE.expanduser())).expanduser()
-    )
-    if not args.source and not fetched and not source.exists():
+        return _say_there(target)
+    source = Path(args.source or os.environ.get(ALFWORLD_DATA) or ALFWORLD_CACHE).expanduser()
+    if not args.source and not args.download and not source.exists():
         raise BadFile(
             f"There is no official download in {source}. Fetch it with `hgpo data alfworld --download`, or name it: "
             "hgpo data alfworld ARCHIVE|FOLDER. `hgpo data` lists all ways."
         )
     if args.out is None:
         target.parent.mkdir(parents=True, exist_ok=True)
-    check_outputs({"--out": target}, [] if fetched else [source])
-    if fetched:
-        download(args.url, fetched, LARGEST_DOWNLOAD)
-    done = convert(open_download(source), target)
-    if fetched and not args.keep:
-        fetched.unlink()
+    check_outputs({"--out": target}, [] if args.download else [source])
+    with _archive(args, target.parent) if args.download else contextlib.nullcontext(source) as found:
+        done = convert(open_download(found), target)
     counts = ", ".join(f"{folder} {number:,}" for folder, number in done.games.items())
     print(f"{target}: {sum(done.games.values()):,} games ({counts}), {_megabytes(target)}")
     if done.not_played:
         print(f"{done.not_played:,} games were left out, as the official environment does")
     return _show_games(target, as_json=False)
+
+
+def _say_there(target: Path) -> int:
+    from ..envs.household.alfworld_games import CompactGames
+    from ..errors import BadFile
+
+    try:
+        games = CompactGames(target)
+    except BadFile as error:
+        raise BadFile(f"{error} (--force makes it again in its place.)") from error
+    counts = ", ".join(f"{folder} {len(games.tasks(folder)):,}" for folder in games.folders())
+    print(f"{target} is there already: {counts}. --force makes it again.")
+    return 0
+
+
+@contextlib.contextmanager
+def _archive(args: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    """The archive that --download fetches; gone afterwards unless it was there before or is to be kept."""
+    from ..download import download
+    from ..errors import BadFile
+
+    path = folder / (Path(args.url).name or "download.zip")
+    before = os.path.lexists(path)
+    download(args.url, path, LARGEST_DOWNLOAD)
+    keep = before or args.keep
+    try:
+        yield path
+    except BadFile:
+        keep = before  # what came is no archive of games; the next attempt fetches it anew
+        raise
+    finally:
+        if not keep:
+            path.unlink()
 
 
 def _webshop(args: argparse.Namespace) -> int:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+from ..install import install_command
+
 # Package, the extra that brings it, what it is for, whether training needs it.
 PACKAGES = (
     ("numpy", "", "the estimators", True),
@@ -37,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     words = list(args.words)
     preset = words.pop(0) if words and "=" not in words[0] else None
-    findings = [*_machine(), *_packages()]
+    findings = [*_machine(), *_packages(), *_data()]
     if preset is not None:
         findings += _preset(preset, words)
     if args.json:
@@ -77,7 +79,7 @@ def _packages() -> list[Finding]:
         try:
             findings.append((name, "ok", metadata.version(name), ""))
         except metadata.PackageNotFoundError:
-            fix = f"pip install 'hgpo[{extra}]'" if extra else f"pip install {name}"
+            fix = install_command(extra) if extra else f"pip install {name}"
             findings.append((name, "missing" if needed else "absent", f"for {purpose}", fix))
     try:
         import torch
@@ -86,6 +88,18 @@ def _packages() -> list[Finding]:
         findings.append(("device", "ok", ", ".join(names) or f"cpu, {torch.get_num_threads()} threads", ""))
     except ImportError:
         pass
+    return findings
+
+
+def _data() -> list[Finding]:
+    """The data of the official benchmarks, which nothing needs to begin with."""
+    from ..envs.places import alfworld_data, webshop_data
+
+    findings: list[Finding] = []
+    for name, place in (("ALFWorld's games", alfworld_data()), ("WebShop's files", webshop_data())):
+        there = place is not None and place.exists()
+        shown = str(place) if there else f"{place} does not exist" if place else "for the official benchmark"
+        findings.append((name, "ok" if there else "absent", shown, "" if there else "hgpo data"))
     return findings
 
 

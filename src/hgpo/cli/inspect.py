@@ -125,7 +125,8 @@ def _report(
     report = inspect(rollouts, plan)
     if second is not None:
         names = _names(report.content["source"]["name"], second["source"]["name"], path, str(other))
-        report.content["compare"] = compare_runs(report.content, second, names)
+        configs = (rollouts.config, beside.config) if beside is not None else ()
+        report.content["compare"] = compare_runs(report.content, second, names, configs)
     elif pair:
         report.content["compare"] = compare_estimators(report.content, *pair)
     if args.html:

@@ -96,7 +96,7 @@ def _gather(analysis: Analysis, gathered: _Gathered, trained_with: str | None) -
     merge(gathered.aliases, texts)
     gathered.total.add(counts)
     gathered.iterations.append({"iteration": analysis.number, **_numbers(counts)})
-    gathered.tasks += _tasks(analysis)
+    gathered.tasks += tasks_of(analysis)
     gathered.disagreements += _disagreements(analysis)
     gathered.extras.update(dict.fromkeys(analysis.batch.column_names))
     for name, estimate in analysis.estimates.items():
@@ -127,7 +127,7 @@ def _numbers(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _tasks(analysis: Analysis) -> list[dict[str, Any]]:
+def tasks_of(analysis: Analysis) -> list[dict[str, Any]]:
     """One entry per task group of the iteration, in canonical order."""
     counts = np.bincount(analysis.tasks)
     first = np.concatenate(([0], np.cumsum(counts)[:-1]))

@@ -36,6 +36,8 @@ class Rollouts:
     columns: Mapping[str, str]
     estimator: str | None = None
     """The estimator a run folder was trained with."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """All settings of a run."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Its settings."""
     logged: list[dict[str, Any]] = field(default_factory=list)
@@ -91,7 +93,8 @@ def open_rollouts(path: str | Path, columns: Mapping[str, str] | None = None) ->
     rollouts = Rollouts(place, files, columns or {})
     if inner.is_dir():
         if run.exists():
-            rollouts.settings = dict(run.description().estimator)
+            described = run.description()
+            rollouts.config, rollouts.settings = described.config, dict(described.estimator)
             rollouts.estimator = rollouts.settings.pop("name", None)
         rollouts.logged = run.metrics(rollouts.notes)
     return rollouts

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import BadSetting
+from ..runs.naming import differing
 from .findings import percent
 
 Numbers = Iterator[tuple[str, float]]
 
 
 def compare_runs(
-    first: Mapping[str, Any], second: Mapping[str, Any], names: tuple[str, str]
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    names: tuple[str, str],
+    configs: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Every number that both reports have, with its difference."""
+    """Every number that both reports have, with its difference.
+
+    Args:
+        first: the content of the one report.
+        second: of the other.
+        names: what the two are called.
+        configs: the settings of both where they are runs; those that differ are listed.
+    """
     numbers = _rows(dict(_numbers(first)), dict(_numbers(second)))
     by_name = {row["name"]: row for row in numbers}
     sentences = [
@@ -34,9 +45,19 @@ def compare_runs(
         "second": names[1],
         "numbers": numbers,
         "sentences": sentences,
+        "settings": _settings(configs),
         "iterations": list(second["iterations"]),
         "levels": list(second["levels"]),
     }
+
+
+def _settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    """The settings that differ, None where not both are known."""
+    if len(configs) != 2 or not all(configs):
+        return None
+    one, other = differing(configs)
+    names = dict.fromkeys([*one, *other])
+    return [{"name": name, "first": one.get(name), "second": other.get(name)} for name in names]
 
 
 def compare_estimators(content: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:

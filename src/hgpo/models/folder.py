@@ -15,17 +15,45 @@ SaveModel = Callable[[Path], None]
 """Writes a model in Hugging Face format into a folder that exists."""
 SETTINGS = "hgpo.json"
 """So that evaluation knows K and the prompts, and adapters their base."""
+CARD = "README.md"
+"""What the model is, for people and hubs; see `hgpo.models.card`."""
 
 
 RESTORE = "Restore it from a copy, or use another checkpoint"
 
 
 def write_model(
-    folder: Path, save_model: SaveModel, settings: Mapping[str, Any], iteration: int | None = None
+    folder: Path,
+    save_model: SaveModel,
+    settings: Mapping[str, Any],
+    iteration: int | None = None,
+    card: str = "",
 ) -> None:
-    """Write a model's folder whole, in the place of an earlier one; arguments as for `fill_model`."""
+    """Write a model's folder whole, in the place of an earlier one.
+
+    Args:
+        folder, save_model, settings, iteration: as for `fill_model`.
+        card: the model's card; one that somebody wrote or edited is kept instead.
+    """
+    kept = _foreign_card(folder)
     with atomic_folder(folder) as partial:
         fill_model(partial, save_model, settings, iteration=iteration)
+        # Not among the digests: people may edit it.
+        if kept is not None:
+            (partial / CARD).write_bytes(kept)
+        elif card and not (partial / CARD).exists():
+            (partial / CARD).write_text(card, encoding="utf-8", errors="backslashreplace")
+
+
+def _foreign_card(folder: Path) -> bytes | None:
+    """The card in a folder, unless it is as we wrote it."""
+    from .card import is_ours
+
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    content = path.read_bytes()
+    return None if is_ours(content.decode("utf-8", "replace")) else content
 
 
 def fill_model(

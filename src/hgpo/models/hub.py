@@ -25,7 +25,7 @@ def check_hub(name: str) -> None:
     Raises:
         BadFile: there is no such model, it is not for everybody, or the hub cannot be reached.
     """
-    if Path(name).exists() or name.endswith(".gguf") or _cached(name):
+    if Path(name).exists() or name.endswith(".gguf") or is_cached(name):
         return
     if not IDENTIFIER.fullmatch(name):
         raise _missing(name, "it is neither a folder that is there nor a name that the hub could know")
@@ -64,7 +64,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _cached(name: str) -> bool:
+def is_cached(name: str) -> bool:
+    """Whether a model of this name was fetched from the hub to this machine."""
     from huggingface_hub import try_to_load_from_cache
 
     try:

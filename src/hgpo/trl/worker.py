@@ -19,6 +19,7 @@ from ..config.schema import Config
 from ..config.stage import open_stage
 from ..errors import EngineFailed
 from ..estimators.estimate import estimate
+from ..install import install_command
 from ..learn.selection import select
 from ..play.policy import Policy
 from ..runs.rollout import roll_out
@@ -88,7 +89,7 @@ class RolloutWorker:
         """
         problem = misfit()
         if problem:
-            raise EngineFailed(f"{problem}. Install the TRL that fits: pip install 'hgpo[trl]'")
+            raise EngineFailed(f"{problem}. Install the TRL that fits: {install_command('trl')}")
         self._thread.start()
 
     def stop(self) -> None:

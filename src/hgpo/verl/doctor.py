@@ -16,6 +16,7 @@ from typing import Any, Literal
 from ..config.schema import Config
 from ..errors import BadFile, EngineFailed
 from ..hooks import check
+from ..install import install_command
 from .hooks import CPU_HOOKS, HOOKS
 from .names import AGENT, ESTIMATOR, MODES
 from .overrides import Cluster
@@ -117,7 +118,7 @@ def _python() -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     for package in ("verl", *NEEDED, "torch", "transformers", "ray", "pyarrow"):
         version = installed(package)
-        fix = "pip install torch" if package == "torch" else "pip install 'hgpo[verl]'"
+        fix = "pip install torch" if package == "torch" else install_command("verl")
         if version is None:
             yield Finding(package, "error", "not installed", fix)
         elif package == "verl" and misfit() and not conflict():
@@ -146,7 +147,7 @@ def _plugin() -> Iterator[Finding]:
             "plug-in",
             "error",
             "the entry point hgpo of the group verl.plugins is not installed",
-            "install the package itself (pip install hgpo); a PYTHONPATH alone brings no entry points",
+            "install the package itself (pip install . in its checkout); a PYTHONPATH alone brings no entry points",
         )
         return
     if policy not in ("auto", "") and "hgpo" not in [name.strip() for name in policy.split(",")]:

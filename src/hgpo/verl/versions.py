@@ -1,9 +1,11 @@
-"""Which verl fits, and what cannot live beside it. Imports nothing but the standard library."""
+"""Which verl fits, and what cannot live beside it. Needs nothing but the standard library."""
 
 from __future__ import annotations
 
 import re
 from importlib import metadata
+
+from ..install import install_command
 
 LOWEST, BELOW = (0, 9, 1), (0, 10)
 RANGE = "verl>=0.9.1,<0.10"
@@ -35,7 +37,7 @@ def misfit() -> str:
     """Why the installed verl does not fit, with what to do about it; empty when it fits."""
     version = installed("verl")
     if version is None:
-        return "verl is not installed. Install it with: pip install 'hgpo[verl]'"
+        return f"verl is not installed. Install it with: {install_command('verl')}"
     if not LOWEST <= numbers(version) < BELOW:
         return (
             f"verl {version} is installed; this release of hgpo plugs into {RANGE}. "
@@ -45,7 +47,7 @@ def misfit() -> str:
     if missing:
         return (
             f"verl's trainer needs {', '.join(missing)}, which its base install does not bring. "
-            "Install with: pip install 'hgpo[verl]'"
+            f"Install with: {install_command('verl')}"
         )
     return conflict()
 

@@ -93,7 +93,7 @@ def test_exported_houses_read_back_the_same(size: str) -> None:
 
 @pytest.mark.skipif(INSTALLED, reason="the official engine is installed")
 def test_without_the_packages_the_extra_is_named(shared: Path) -> None:
-    with pytest.raises(MissingExtra, match=r"pip install 'hgpo\[alfworld\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[alfworld\]"):
         make("alfworld", data=shared / "alfworld" / "games_compact.jsonl.xz", engine="official")
 
 

@@ -275,7 +275,7 @@ def test_settings_that_make_no_sense(data: Path, monkeypatch: Any) -> None:
             make("webshop", data=data, **settings)
     monkeypatch.delenv("HGPO_WEBSHOP_DATA", raising=False)
     monkeypatch.chdir(data)
-    with pytest.raises(BadSetting, match="There is no WebShop data in data/webshop"):
+    with pytest.raises(BadSetting, match="needs data=FOLDER"):
         make("webshop")
     monkeypatch.setenv("HGPO_WEBSHOP_DATA", str(data))
     env: Any = make("webshop", tagger="builtin")

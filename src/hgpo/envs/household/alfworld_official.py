@@ -1,7 +1,7 @@
 """The official ALFWorld engine behind our contract: `make("alfworld", data=PATH, engine="official")`.
 
 Slow (about a second a reset, a tenth of a second a step) and one process an environment; it is the judge of
-what the native engine must say. Needs `pip install 'hgpo[alfworld]'`.
+what the native engine must say. Needs the extra `alfworld`.
 """
 
 from __future__ import annotations

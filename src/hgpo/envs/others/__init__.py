@@ -1,4 +1,4 @@
-"""Environments of other packages behind our contract: `pip install 'hgpo[envs]'`.
+"""Environments of other packages behind our contract: the extra `envs`.
 
 | name | package | licence |
 | --- | --- | --- |

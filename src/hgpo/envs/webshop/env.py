@@ -329,8 +329,8 @@ def webshop(
     folder = data if data is not None else webshop_data()
     if not folder:
         raise BadSetting(
-            f"There is no WebShop data in {WEBSHOP_FOLDER}. `hgpo data` says where to get it; data=FOLDER "
-            f"(env.data=FOLDER of a run) or {WEBSHOP_DATA} names another place. {HELP}"
+            f"WebShop needs data=FOLDER (env.data=FOLDER of a run), {WEBSHOP_DATA} set to it, or the files in "
+            f"{WEBSHOP_FOLDER}, where there are none. `hgpo data` says where to get them. {HELP}"
         )
     return WebShop(
         Catalogue.open(folder, size=size, store=store),

@@ -41,19 +41,28 @@ def write_page(report: Report, path: str | os.PathLike[str], budget: int = BUDGE
 def render(report: Report, budget: int = BUDGET) -> Iterator[str]:
     """The page in pieces; `budget` is the number of bytes the packed steps may take."""
     packed = pack(report.shown, budget)
-    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    style, script = _style_and_script()
     head, data, tail = (
-        _asset("page.html").split("<!-- data -->")[0],
+        asset("page.html").split("<!-- data -->")[0],
         _data(report, packed),
         "</body>\n</html>\n",
     )
-    policy = (
+    yield head.replace("{{policy}}", policy()).replace("{{style}}", style)
+    yield from data
+    yield f"<script>{script}</script>\n{tail}"
+
+
+def policy() -> str:
+    """The content policy of the page: its own script and style, nothing else, and no connection."""
+    style, script = _style_and_script()
+    return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
-    yield head.replace("{{policy}}", policy).replace("{{style}}", style)
-    yield from data
-    yield f"<script>{script}</script>\n{tail}"
+
+
+def _style_and_script() -> tuple[str, str]:
+    return asset("page.css"), "\n".join(asset(name) for name in SCRIPTS)
 
 
 def _data(report: Report, packed: Packed) -> Iterator[str]:
@@ -69,7 +78,8 @@ def escaped(content: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of this folder."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

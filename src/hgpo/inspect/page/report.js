@@ -41,6 +41,7 @@ function drawCompare() {
   place.hidden = false;
   place.append(element("h2", {}, "Compared: ", element("span", { class: "text" }, compare.first), " and ", element("span", { class: "text" }, compare.second)));
   place.append(...compare.sentences.map((sentence) => element("p", {}, sentence)));
+  if (compare.settings) place.append(compare.settings.length ? table(["setting that differs", compare.first, compare.second], compare.settings.map((row) => [row.name, row.first ?? "–", row.second ?? "–"].map((word) => element("span", { class: "text" }, word))), [1, 2]) : element("p", { class: "note" }, "Both runs have the same settings."));
   if (compare.kind === "runs") {
     const of = (entries, key) => entries.map((entry) => [entry.iteration, entry.summary[key]]);
     const charts = [["success", "Success"], ["inconsistency", "Same-state pairs with different histories"], ["peers_share", "Steps with a peer in the same state"], ["flat_task_share", "Task groups without a difference in reward"]]
@@ -53,8 +54,8 @@ function drawCompare() {
 
 function table(heads, rows, words = []) {
   const kind = (i) => words.includes(i) ? { class: "words" } : {};
-  return element("table", {}, element("thead", {}, element("tr", {}, heads.map((head, i) => element("th", kind(i), head)))),
-    element("tbody", {}, rows.map((row) => element("tr", {}, row.map((cell, i) => element("td", kind(i), cell))))));
+  return labelled(heads, element("table", { class: "stacks" }, element("thead", {}, element("tr", {}, heads.map((head, i) => element("th", kind(i), head)))),
+    element("tbody", {}, rows.map((row) => element("tr", {}, row.map((cell, i) => element("td", kind(i), cell)))))));
 }
 
 function groupCharts() {

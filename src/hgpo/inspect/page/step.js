@@ -40,10 +40,10 @@ function arithmetic(chunk, row) {
 }
 
 function sumTable(name, sum, heads, lines) {
-  return element("table", { class: "arithmetic", "data-estimator": name, "data-sum": sum.name }, element("caption", {}, `${name}: ${sum.name} = ${sum.formula}`),
+  return labelled(heads, element("table", { class: "arithmetic stacks", "data-estimator": name, "data-sum": sum.name }, element("caption", {}, `${name}: ${sum.name} = ${sum.formula}`),
     element("thead", {}, element("tr", {}, heads.map((head) => element("th", {}, head)))),
     element("tbody", {}, lines),
-    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${sum.name}`), element("td", { class: "sum" }, number(sum.total)))));
+    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${sum.name}`), element("td", { class: "sum" }, number(sum.total))))));
 }
 
 // Comparisons with groups; where nested means are shrunk also w, the part of the group's own mean, and the value as far as each level.
@@ -80,9 +80,9 @@ function scoreTable(name, score) {
     const rest = following.steps.slice(FOLLOWING);
     if (rest.length) lines.push(element("tr", {}, element("td", { colspan: heads.length - 1, class: "words" }, `${rest.length} later step${rest.length > 1 ? "s" : ""}, together`), element("td", {}, number(rest.reduce((sum, later) => sum + later.factor * later.value, 0)))));
   }
-  return element("table", { class: "arithmetic", "data-estimator": name, "data-score": score.name }, element("caption", {}, `${name}: ${score.name} = ${score.formula}`),
+  return labelled(heads, element("table", { class: "arithmetic stacks", "data-estimator": name, "data-score": score.name }, element("caption", {}, `${name}: ${score.name} = ${score.formula}`),
     element("thead", {}, element("tr", {}, heads.map((head) => element("th", {}, head)))), element("tbody", {}, lines),
-    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${score.name}`), element("td", { class: "sum" }, number(score.total)))));
+    element("tfoot", {}, element("tr", {}, element("td", { colspan: heads.length - 1 }, `sum = ${score.name}`), element("td", { class: "sum" }, number(score.total))))));
 }
 
 function reason(term) {

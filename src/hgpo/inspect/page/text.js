@@ -51,6 +51,18 @@ function recorded(text, kind, properties) {
   return made;
 }
 
+// A table whose cells know their heading: where it is too wide for its place, each row is laid out as a small card.
+function labelled(heads, table) {
+  for (const row of table.querySelectorAll("tbody tr")) {
+    let at = 0;
+    for (const cell of row.children) {
+      if (cell.textContent !== "") cell.dataset.head = heads[at] ?? "";
+      at += Number(cell.getAttribute("colspan") || 1);
+    }
+  }
+  return table;
+}
+
 // Numbers. `shown` rounds half to even, as Python's format does, so that both show the same digits.
 function shown(value, digits = 4) {
   if (value === null || value === undefined) return "–";

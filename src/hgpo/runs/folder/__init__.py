@@ -13,6 +13,7 @@ from .description import LENGTH, Description
 from .evaluations import EvaluationFolder
 from .layout import LAYOUT, LOCAL, VERL, Entry
 from .run import RunFolder, success_key
+from .tail import News, Tail
 
 __all__ = [
     "LAYOUT",
@@ -23,7 +24,9 @@ __all__ = [
     "Description",
     "Entry",
     "EvaluationFolder",
+    "News",
     "RunFolder",
+    "Tail",
     "TrainState",
     "success_key",
 ]

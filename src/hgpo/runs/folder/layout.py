@@ -37,7 +37,10 @@ LAYOUT = (
     Entry(
         "checkpoints/global_step_N/", "verl's own checkpoints, with the model in Hugging Face format", VERL
     ),
-    Entry("model/", "the policy at the end, in Hugging Face format, with its settings in `hgpo.json`"),
+    Entry(
+        "model/",
+        "the policy at the end, in Hugging Face format, with its settings in `hgpo.json` and a card in `README.md`",
+    ),
     Entry("results.json", "the outcome: how the run ended, success at the start, at the end and at best"),
     Entry("curves.png", "learning curves (with matplotlib)"),
     Entry("not_finite.jsonl.gz", "the batch that gave a loss or gradient that is not finite", LOCAL),

@@ -13,6 +13,9 @@ from ...digests import content_digest
 from ...errors import BadFile
 from ...files import write_text
 
+NOT_A_ROW = (ValueError, KeyError, TypeError, RecursionError)
+"""What `parse` raises."""
+
 
 def read(path: Path, notes: list[str] | None = None) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl` by iteration; of two lines about one iteration the later counts.
@@ -29,11 +32,9 @@ def read(path: Path, notes: list[str] | None = None) -> list[dict[str, Any]]:
     lines = path.read_bytes().splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-            if type(row["iteration"]) is not int:
-                raise TypeError(f"iteration is {row['iteration']!r}, no whole number")
+            row = parse(line)
             rows[row["iteration"]] = row
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except NOT_A_ROW as error:
             problem = f"{path}, line {number} is not the metrics of an iteration ({error})"
             if notes is not None:
                 notes.append(f"the rest of {path.name} was left out: {problem}.")
@@ -41,6 +42,14 @@ def read(path: Path, notes: list[str] | None = None) -> list[dict[str, Any]]:
                 raise BadFile(f"{problem}. Restore the file, or remove the line.") from error
             break
     return [row for _, row in sorted(rows.items())]
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """The metrics of an iteration; raises one of `NOT_A_ROW` when the line is something else."""
+    row: dict[str, Any] = json.loads(line)
+    if type(row["iteration"]) is not int:
+        raise TypeError(f"iteration is {row['iteration']!r}, no whole number")
+    return row
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:

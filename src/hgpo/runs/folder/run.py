@@ -21,6 +21,7 @@ from ...steps.batch import StepBatch
 from ..lock import hold
 from ..panels import PanelSummary
 from . import metrics
+from .card import run_card
 from .checkpoint import Checkpoint, TrainState
 from .description import Description, identity
 from .layout import LAYOUT, LOCAL, VERL
@@ -370,9 +371,14 @@ class RunFolder:
         return self.path / "model"
 
     def export(self, save_model: SaveModel, settings: Mapping[str, Any], iteration: int) -> Path:
-        """Write `model/`, the policy after so many iterations."""
-        write_model(self.model, save_model, settings, iteration)
+        """Write `model/`, the policy after so many iterations, with its card."""
+        write_model(self.model, save_model, settings, iteration, self.card(settings, iteration))
         return self.model
+
+    def card(self, settings: Mapping[str, Any], iteration: int) -> str:
+        """What the policy after so many iterations is, from the run's own record."""
+        described = self.description() if self.exists() else Description(config=settings)
+        return run_card(self.path.resolve().name, described, self.metrics([]), iteration)
 
     def model_iteration(self, model: Path) -> int | None:
         """After how many iterations one of the run's policies was written; None where that is not known."""
