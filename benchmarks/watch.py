@@ -4,7 +4,7 @@
     python benchmarks/watch.py iterations=20         # any settings of the run
 
 Processor seconds are compared, not times: on a busy machine the same run takes longer by chance. The page asks every
-two seconds; where there is no Chromium a loop asks as the page does. The browser's own seconds are printed beside it,
+three seconds; where there is no Chromium a loop asks as the page does. The browser's own seconds are printed beside it,
 for it may be on another machine.
 """
 
@@ -53,9 +53,9 @@ def family(pid: int) -> list[int]:
 
 
 def ask(address: str, ended: threading.Event) -> None:
-    """What the page does: news every two seconds, kept rollouts when there are new ones."""
+    """What the page does: news every three seconds, kept rollouts when there are new ones."""
     have, kept = "", ""
-    while not ended.wait(2.0):
+    while not ended.wait(3.0):
         with urllib.request.urlopen(f"{address}news?have={have}", timeout=30) as reply:
             (run,) = json.load(reply)["runs"]
         have = f"{run['id']}.{run['generation']}.{run['count']}.{run['version']}"

@@ -11,7 +11,14 @@ from hgpo.cli import main
 from .commands import commands
 from .pages import ROOT
 
-SHORT = ["iterations=2", "warm.episodes=20", "warm.epochs=1", "eval.tasks=4", "eval.every=1", "rollout.tasks=2"]
+SHORT = [
+    "iterations=2",
+    "warm.episodes=20",
+    "warm.epochs=1",
+    "eval.tasks=4",
+    "eval.every=1",
+    "rollout.tasks=2",
+]
 
 
 @pytest.mark.slow

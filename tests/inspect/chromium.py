@@ -90,10 +90,14 @@ class Chromium:
         except urllib.error.HTTPError as error:
             raise AssertionError(json.loads(error.read())["value"]["message"]) from None
 
-    def open(self, page: Path, fragment: str = "") -> None:
-        """Load a page from disk, afresh, and wait until it is drawn."""
+    def load(self, page: Path, fragment: str = "") -> None:
+        """Load a page from disk, afresh."""
         self._call("POST", f"{self.session}/url", {"url": "about:blank"})
         self._call("POST", f"{self.session}/url", {"url": page.resolve().as_uri() + fragment})
+
+    def open(self, page: Path, fragment: str = "") -> None:
+        """Load a page from disk, afresh, and wait until it has drawn itself."""
+        self.load(page, fragment)
         self.wait("return document.body.dataset.ready === 'true'")
 
     def visit(self, address: str) -> None:

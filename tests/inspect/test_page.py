@@ -15,6 +15,8 @@ from hgpo.inspect import inspect, open_rollouts
 from hgpo.inspect.analysis import choose_estimators
 from hgpo.inspect.page import write_page
 from hgpo.inspect.side_by_side import compare_runs
+from hgpo.runs.compare import compare
+from hgpo.runs.curves import write_html
 from tests.inspect.chromium import Chromium
 from tests.inspect.rollouts import HOSTILE, Rows, hostile, house
 
@@ -261,6 +263,77 @@ def test_compared_runs_are_drawn(chromium: Chromium, tmp_path: Path) -> None:
     assert "one" in chromium.text("#compare h2")
     assert chromium.run("return document.querySelectorAll('#compare figure').length") == 4
     assert chromium.console() == []
+
+
+CLIPPED = (
+    "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+    "return [...document.querySelectorAll(arguments[0] + ' td, ' + arguments[0] + ' th')]"
+    ".filter(e => e.offsetParent !== null && e.getBoundingClientRect().right > Math.min(box.right, innerWidth) + 1)"
+    ".map(e => e.outerHTML.slice(0, 80))"
+)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_column_is_clipped(chromium: Chromium, tmp_path: Path, width: int) -> None:
+    """The arithmetic of every estimator, the tables of report and comparison, in a wide and a narrow window."""
+    rows = house(iterations=2, tasks=3, rollouts=6, seed=4)
+    file, page = tmp_path / "rollouts.jsonl", tmp_path / "page.html"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = inspect(
+        open_rollouts(file), choose_estimators(["hgpo_lambda", "hgpo", "gigpo", "g2po"], {"depth": 3})
+    )
+    configs = [{"seed": seed, "estimator": {"name": name}} for seed, name in ((1, "hgpo"), (2, "gigpo" * 9))]
+    report.content["compare"] = compare_runs(report.content, report.content, ("one", "x" * 90), configs)
+    write_page(report, page)
+    chromium.resize(width, 900)
+    try:
+        for row in (0, 3, 5):
+            opened(chromium, page, 1, 1, row)
+            assert chromium.run("return document.querySelectorAll('#step .arithmetic').length") >= 6
+            assert chromium.run(CLIPPED, "#step") == []
+        chromium.click("#tab-report")
+        chromium.run("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+        assert chromium.run(CLIPPED, "#view-report") == []
+        assert chromium.run("return document.documentElement.scrollWidth") <= width
+        settings = chromium.run(
+            "return [...document.querySelector('#compare table').querySelectorAll('tbody td:first-child')]"
+            ".map(e => e.textContent)"
+        )
+        assert settings == ["estimator", "seed"]
+        assert chromium.console() == []
+    finally:
+        chromium.resize(None, None)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_a_comparison_fits(chromium: Chromium, tmp_path: Path, width: int) -> None:
+    runs = []
+    for name in ("hgpo", "gigpo", "a_rather_long_name_of_an_estimator_that_somebody_wrote"):
+        for seed in (1, 2, 3):
+            config = {"seed": seed, "estimator": {"name": name}, "update": {"lr": 0.001 * len(name)}}
+            folder = tmp_path / f"{name}{seed}"
+            folder.mkdir()
+            panels = {"in-domain": {"digest": "0123456789abcdef"}}
+            (folder / "config.json").write_text(
+                json.dumps({"name": name, "config": config, "panels": panels})
+            )
+            lines = [{"iteration": n, "eval/in-domain/success": 0.1 * n + 0.01 * seed} for n in range(5)]
+            (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            runs.append(str(folder))
+    page = tmp_path / "page.html"
+    write_html(compare(runs), page)
+    chromium.resize(width, 900)
+    try:
+        chromium.load(page)
+        assert chromium.run("return document.documentElement.scrollWidth") <= width
+        assert chromium.run(CLIPPED, "body") == []
+        assert "hgpo, lr=0.004" in chromium.text("table")
+        assert chromium.run("return getComputedStyle(document.querySelector('i.c1')).backgroundColor") == (
+            "rgb(214, 39, 40)"
+        )
+        assert chromium.console() == []
+    finally:
+        chromium.resize(None, None)
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTILE))

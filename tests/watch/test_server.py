@@ -248,6 +248,14 @@ def test_groups_and_episodes_of_kept_rollouts(server: Server, run: Written) -> N
     assert "connect-src" not in headers["Content-Security-Policy"]
 
 
+def test_any_metric_with_what_it_means(server: Server) -> None:
+    found = asked(server, "/column?run=0&name=success")
+    assert found["iterations"] == list(range(13))
+    assert found["values"][:2] == [0.2, 0.21]
+    assert "succeeded" in found["meaning"]
+    assert asked(server, "/column?run=0&name=nothing") == {**found, "values": [], "meaning": None}
+
+
 def test_recorded_advantages_are_shown_as_they_were_trained_on(server: Server, run: Written) -> None:
     rows = [{**row, "advantage": 0.125 * number} for number, row in enumerate(house(tasks=1, rollouts=2))]
     run.rollouts(12, rows)

@@ -109,6 +109,10 @@ def show(result: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"  {'success':<34} {result['success']:6.1%}  [{low:.1%}, {high:.1%}]  (95%, over tasks)")
     print(f"  by seed: {by_seed}" + (f"; deviation {100 * spread:.1f} points" if spread is not None else ""))
     print(f"  mean score {result['score']:.3f}, mean steps {result['steps']:.1f}, panel {panel['digest']}")
+    if result["unsolved"]:
+        from ..runs.failures import sentence
+
+        print(f"  {sentence(result['unsolved'])}")
     if result["failed_episodes"]:
         print(
             f"  {result['failed_episodes']} of {result['episodes']} episodes could not be played to their end and "

@@ -100,7 +100,7 @@ td,th{overflow-wrap:anywhere}
 th{color:var(--soft);font-weight:600;font-size:.9em}td:first-child{font-weight:600}
 svg{width:100%;height:auto;margin-top:1rem}svg text{fill:var(--soft)}line{stroke:var(--line)}
 i{display:inline-block;width:.75em;height:.75em;border-radius:3px;margin-right:.5em}
-.legend{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}.legend span{overflow-wrap:anywhere;min-width:0}
 @media(max-width:700px){
 table,tbody{display:block}thead{display:none}
 tr{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:.2rem 1rem}

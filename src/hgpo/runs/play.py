@@ -18,6 +18,7 @@ from ..play.metrics import panel_metrics
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive
+from .failures import ways
 from .folder import EvaluationFolder
 from .panels import Panel, spread
 from .statistics import over_tasks
@@ -86,11 +87,13 @@ class Evaluation:
                     "tasks": len(places),
                     "success": float(table[:, places].mean()),
                     "interval_95": list(over_tasks(table[:, places])),
+                    "unsolved": ways(row[place] for row in self.episodes for place in places),
                 }
                 for kind, places in sorted(kinds.items())
             },
             "score": metrics["score"],
             "steps": metrics["steps"],
+            "unsolved": ways(episode for row in self.episodes for episode in row),
             "episodes": int(table.size),
             "failed_episodes": len(self.lost),
             "failed": [asdict(one) for one in self.lost],

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import BadFile
 from ..runs.folder import RunFolder
+from ..runs.glossary import meaning
 from ..runs.lock import holder_of
 from ..runs.naming import titles
 from .follow import Followed
@@ -125,6 +126,7 @@ class Board:
                 "generation": one.generation,
                 "iterations": one.series.iterations,
                 "values": one.series.part([name], 0).get(name, []),
+                "meaning": meaning(name),
             }
 
     def run(self, number: int) -> Followed:

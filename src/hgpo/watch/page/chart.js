@@ -13,7 +13,7 @@ function ticks(low, high, most = 5, whole = false) {
   const raw = Math.max(whole ? 1 : 0, (high - low) / most) || 1, power = 10 ** Math.floor(Math.log10(raw));
   const step = (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999);
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6; i++) found.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6 && found.length < 50; i++) found.push(i * step);
   return { step, values: found };
 }
 
@@ -66,21 +66,38 @@ class Chart {
     this.root = element("figure", { class: "chart" + (spec.wide ? " wide" : ""), "data-chart": spec.key }, element("figcaption", {}, spec.title), this.legend, this.box, this.warning, spec.note ? element("p", { class: "note" }, spec.note) : null);
     this.box.append(this.tip);
     pointer.charts.add(this);
-    new ResizeObserver(() => { if (this.width !== this.box.clientWidth) this.draw(); }).observe(this.box);
+    this.inView = false;
+    this.content = null;
+    new ResizeObserver(() => { if (this.width !== this.box.clientWidth) this.paint(); }).observe(this.box);
+    new IntersectionObserver((entries) => { this.inView = entries[entries.length - 1].isIntersecting; if (this.inView && this.stale) this.paint(); }, { rootMargin: "300px" }).observe(this.root);
   }
 
+  // Takes what is new; the picture itself waits until it is in view.
   draw() {
-    const width = this.width = this.box.clientWidth, spec = this.spec;
+    const spec = this.spec;
     const lines = spec.lines().map((line) => ({ ...line, points: line.xs.map((x, i) => [x, line.values[i]]).filter(([x, y]) => y !== null && y !== undefined && x !== null) })).filter((line) => line.points.length);
     this.root.hidden = !lines.length;
-    if (!lines.length || !width) return;
+    const marks = spec.marks && lines.length ? spec.marks().filter((mark) => mark.x !== null) : [], named = lines.filter((line) => !line.faint);
+    this.root.classList.toggle("alarmed", marks.length > 0);
+    this.warning.replaceChildren(...marks.map((mark) => element("p", {}, element("b", {}, mark.title), " ", mark.text)));
+    this.legend.replaceChildren(...named.map((line) => element("span", {}, swatch(line), element("span", { class: "text" }, line.name), " ", element("b", {}, spec.format(line.points[line.points.length - 1][1], true)))));
+    this.content = { lines, marks, named };
+    this.stale = true;
+    if (this.inView) this.paint();
+  }
+
+  paint() {
+    const width = this.width = this.box.clientWidth, spec = this.spec;
+    if (!this.content || !this.content.lines.length || !width) return;
+    const { lines, marks, named } = this.content;
+    this.stale = false;
     let low = spec.low ?? Infinity, high = spec.high ?? -Infinity, first = Infinity, last = -Infinity;
     for (const line of lines) for (const [x, y] of line.points) {
       if (y < low) low = y; if (y > high) high = y;
       if (x < first) first = x; if (x > last) last = x;
     }
     if (spec.zero !== false && low > 0 && low < high * 0.6) low = 0;
-    if (high <= low) { const pad = Math.abs(low) * 0.1 || 1; high = low + pad; if (spec.low === undefined) low -= pad; }
+    if (high - low <= 1e-9 * Math.max(Math.abs(high), Math.abs(low))) { const pad = Math.abs(low) * 0.1 || 1; high = low + pad; if (spec.low === undefined) low -= pad; }
     const y = ticks(low, high), top = spec.high !== undefined && high <= spec.high ? high : Math.max(high, y.values.length && high > y.values[y.values.length - 1] + 0.05 * y.step ? y.values[y.values.length - 1] + y.step : high);
     const bottom = spec.low !== undefined ? low : Math.min(low, y.values.length && low < y.values[0] - 0.05 * y.step ? y.values[0] - y.step : low);
     const marked = ticks(bottom, top).values, LEFT = 14 + 6.6 * Math.max(3, ...marked.map((value) => spec.format(value).length));
@@ -96,22 +113,17 @@ class Chart {
       if (points.length > 1) drawing.append(svg("path", { d: path, class: `line s${line.colour % COLOURS}${line.faint ? " faint" : ""}`, "stroke-dasharray": DASHES[(line.dash || 0) % DASHES.length] }));
       if ((line.dots && points.length <= 150) || points.length === 1) for (const [px, py] of points) drawing.append(svg("circle", { cx: toX(px).toFixed(1), cy: toY(py).toFixed(1), r: 3, class: `dot f${line.colour % COLOURS}` }));
     }
-    const marks = spec.marks ? spec.marks().filter((mark) => mark.x >= first && mark.x <= last) : [];
     for (const mark of marks) drawing.append(svg("line", { class: "alarm", x1: toX(mark.x), x2: toX(mark.x), y1: TOP, y2: HEIGHT - BOTTOM }), svg("text", { class: "alarm", x: toX(mark.x), y: TOP + 4, "text-anchor": "middle" }, "▲"));
-    this.root.classList.toggle("alarmed", marks.length > 0);
-    this.warning.replaceChildren(...marks.map((mark) => element("p", {}, element("b", {}, mark.title), " ", mark.text)));
     this.cursor = svg("g", { class: "cursor" });
     drawing.append(this.cursor);
-    const named = lines.filter((line) => !line.faint);
-    this.legend.replaceChildren(...named.map((line) => element("span", {}, swatch(line), element("span", { class: "text" }, line.name), " ", element("b", {}, spec.format(line.points[line.points.length - 1][1], true)))));
     this.drawn = { lines: named, toX, toY, xs: [...new Set(named.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b), width };
     drawing.addEventListener("pointermove", (event) => pointer.move(this.nearest(event.clientX - drawing.getBoundingClientRect().left)));
     drawing.addEventListener("pointerleave", () => pointer.move(null));
     drawing.addEventListener("blur", () => pointer.move(null));
     drawing.addEventListener("keydown", (event) => this.key(event));
-    const old = this.box.querySelector("svg"), focused = old !== null && old === document.activeElement;
+    const old = this.box.querySelector("svg"), focused = old !== null && old === document.activeElement, at = pointer.x;
     if (old) old.replaceWith(drawing); else this.box.prepend(drawing);
-    if (focused) drawing.focus({ preventScroll: true });
+    if (focused) { drawing.focus({ preventScroll: true }); pointer.move(at); }
     this.point();
   }
 
@@ -136,7 +148,7 @@ class Chart {
   }
 
   point() {
-    if (!this.drawn || this.root.hidden) return;
+    if (!this.drawn || this.root.hidden || !this.inView) return;
     const { lines, toX, toY, xs, width } = this.drawn, x = pointer.x;
     const svgFocused = this.box.matches(":hover") || this.box.contains(document.activeElement);
     this.cursor.replaceChildren();

@@ -1,5 +1,5 @@
 // Asking for news, again and again, and drawing what is new.
-const SOON = 2000, LATE = 6000, HIDDEN_PAGE = 15000;
+const SOON = 3000, LATE = 6000, HIDDEN_PAGE = 15000;
 let board = "", waiting = 0, silent = 0;
 
 async function ask(address) {
@@ -14,10 +14,10 @@ function fail(problem) {
   place.textContent = "Something went wrong: " + problem.message;
 }
 
-function drawAll() {
+async function drawAll() {
   drawRuns();
-  drawCharts();
   drawKept();
+  await drawCharts();
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
 }
 
@@ -47,7 +47,7 @@ async function poll() {
         board = news.board;
         if (!first) { runs.clear(); choice.hidden.clear(); view.drawn = ""; news = await ask("/news"); }
       }
-      if (take(news)) drawAll();
+      if (take(news)) await drawAll();
       const busy = [...runs.values()].some((run) => run.about && ["training", "starting", "waiting"].includes(run.about.state));
       live(busy ? "live" : "no run is under way", busy ? "on" : "");
       document.body.dataset.ready = "true";
@@ -60,8 +60,8 @@ async function poll() {
 
 function wire() {
   makeCharts();
-  document.getElementById("smooth").addEventListener("change", (event) => { choice.smooth = Number(event.target.value); drawCharts(); });
-  document.getElementById("along").addEventListener("change", (event) => { choice.along = event.target.value; pointer.x = null; drawCharts(); });
+  document.getElementById("smooth").addEventListener("change", (event) => { choice.smooth = Number(event.target.value); drawCharts().catch(fail); });
+  document.getElementById("along").addEventListener("change", (event) => { choice.along = event.target.value; pointer.x = null; drawCharts().catch(fail); });
   document.getElementById("kept-run").addEventListener("change", (event) => { view.run = Number(event.target.value); view.latest = true; drawKept(); });
   document.getElementById("kept-iteration").addEventListener("change", (event) => { view.latest = event.target.value === ""; view.key = event.target.value; drawKept(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });

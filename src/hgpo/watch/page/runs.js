@@ -13,6 +13,8 @@ function take(news) {
   for (const one of news.runs) {
     if (!runs.has(one.id)) { runs.set(one.id, empty(one.id, runs.size)); changed = true; }
     const run = runs.get(one.id);
+    // Of two answers to the same question the second is old news.
+    if (one.rows && one.from !== 0 && one.from !== run.iterations.length) continue;
     if (one.rows) {
       if (one.from === 0) { run.iterations = []; run.columns = {}; }
       const before = run.iterations.length, size = one.rows.iterations.length;
@@ -112,7 +114,7 @@ function single(run) {
 function beside(all) {
   const rows = all.map((run) => {
     const head = headline(run), off = choice.hidden.has(run.id);
-    const box = element("input", { type: "checkbox", id: `show-${run.id}`, checked: off ? null : "", on: { change: (event) => { if (event.target.checked) choice.hidden.delete(run.id); else choice.hidden.add(run.id); drawAll(); } } });
+    const box = element("input", { type: "checkbox", id: `show-${run.id}`, checked: off ? null : "", on: { change: (event) => { if (event.target.checked) choice.hidden.delete(run.id); else choice.hidden.add(run.id); drawAll().catch(fail); } } });
     const alarms = run.about.alarms.length;
     return element("tr", { "data-run": run.id, class: off ? "off" : "" },
       element("th", { scope: "row" }, element("label", { for: `show-${run.id}` }, box, element("span", { class: `swatch b${run.colour % COLOURS}` }), element("span", { class: "text" }, run.about.title)), element("small", { class: "text path" }, run.about.place)),
@@ -175,7 +177,8 @@ function lineOf(run, name, series, many, more = {}) {
 // Beside each other runs show the first `most` alone.
 function metricsOf(all, most = all.length) {
   return () => {
-    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1, entries = many ? all.slice(0, most) : all;
+    const shownRuns = seen().filter((run) => run.about), many = runs.size > 1;
+    const entries = (many ? all.slice(0, most) : all).filter(([name]) => shownRuns.some((run) => run.columns[name]));
     return shownRuns.flatMap((run) => entries.flatMap(([name, series], i) => lineOf(run, name, entries.length > 1 || !many ? series : "", many, { colour: i, dash: i })));
   };
 }
@@ -218,18 +221,19 @@ function makeCharts() {
   const place = document.getElementById("charts");
   for (const spec of SPECS) charts.push(new Chart({ ...spec, where, whole }));
   phases = element("figure", { class: "chart", "data-chart": "phases" });
-  const pick = element("select", { id: "metric", "aria-label": "metric", on: { change: (event) => { choice.metric = event.target.value; fetchColumns().then(() => own.draw()); } } });
+  const pick = element("select", { id: "metric", "aria-label": "metric", on: { change: (event) => { choice.metric = event.target.value; drawOwn().catch(fail); } } });
   own = new Chart({ key: "own", title: "Any metric", format: plainNumber, where, whole, zero: false, lines: ownLines });
   own.root.querySelector("figcaption").replaceChildren("Any metric ", pick);
+  own.root.append(element("p", { class: "note meaning" }));
   place.append(...charts.map((chart) => chart.root));
   place.insertBefore(phases, charts.find((chart) => chart.spec.key === "speed").root);
   place.append(own.root);
 }
 
-function drawCharts() {
+async function drawCharts() {
   for (const chart of charts) chart.draw();
   drawPhases();
-  drawOwn();
+  await drawOwn();
 }
 
 function drawPhases() {
@@ -279,6 +283,8 @@ async function drawOwn() {
   }
   if (choice.metric) await fetchColumns();
   own.draw();
+  const said = [...choice.columns.values()].map((found) => found.meaning).find(Boolean);
+  own.root.querySelector(".meaning").replaceChildren(said ? `What it is: ${said}.` : "");
   own.root.hidden = !names.length;
   own.box.hidden = !choice.metric;
 }
