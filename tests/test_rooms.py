@@ -19,10 +19,12 @@ PACKAGE = Path(hgpo.__file__).parent
 NEEDS_TORCH = (
     "learn",
     "models.attention",
+    "models.blueprint",
     "models.device",
     "models.fused",
     "models.load",
     "models.packed",
+    "models.sharded",
     "models.tiny",
     "models.triton_kernels",
     "policies.hf",

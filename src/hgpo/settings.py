@@ -127,7 +127,7 @@ class Setting:
     def bounds(self) -> str:
         """The allowed range in words, empty where there is none: `from 0 to 1`, `above 0`."""
         words = [
-            f"{word} {bound:g}"
+            f"{word} {int(bound) if float(bound).is_integer() else bound}"
             for word, bound in (
                 ("above", self.above),
                 ("from", self.low),
@@ -136,7 +136,7 @@ class Setting:
             )
             if bound is not None
         ]
-        return " and ".join(words).replace(" and to ", " to ")
+        return " and ".join(words).replace(" and to ", " to " if self.above is None else " and at most ")
 
     def _allows(self, value: Any) -> bool:
         if isinstance(value, tuple):

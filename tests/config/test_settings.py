@@ -78,7 +78,7 @@ def test_words_are_read_by_the_type_of_their_setting(word: str, value: Any) -> N
         ("engine=vlm", "expected one of 'hf', 'vllm'. Did you mean 'vllm'?"),
         ("betas=0.5", "expected 2 numbers from 0 and below 1"),
         ("betas=0.5,1", "expected 2 numbers from 0 and below 1"),
-        ("scale=0", "expected a number above 0 to 10"),
+        ("scale=0", "expected a number above 0 and at most 10"),
         ("greedy=3", "expected true or false"),
     ],
 )

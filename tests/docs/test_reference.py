@@ -91,6 +91,17 @@ def test_it_is_made_with_numpy_alone(part: str) -> None:
     assert len(ran.stdout) > 5000
 
 
+def test_the_pages_are_built_without_torch() -> None:
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extra = re.findall(r"^docs = \[(.*?)^\]", pyproject, re.MULTILINE | re.DOTALL)[0]
+    assert "mkdocs-material" in extra
+    assert not re.search(r"torch|hgpo\[|transformers", extra)
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndocs: ")[2].partition("\n\n")[0]
+    assert "$(DOCS)/bin/mkdocs build --strict" in recipe
+    assert "--quiet" not in recipe, "a quiet build does not count its warnings"
+    assert "$(READY)" not in recipe
+
+
 def test_the_python_page_names_what_there_is() -> None:
     import importlib
 

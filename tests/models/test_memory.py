@@ -84,6 +84,19 @@ def test_a_run_of_one_and_a_half_billion_weights() -> None:
         check_memory(whole, 24 * GIB)
 
 
+def test_several_gpus_share_everything_but_the_copy_that_each_samples_from() -> None:
+    config = Config(model=ModelConfig(dtype="bfloat16"), update=UpdateConfig(kl_coef=0.1))
+    four, eight = estimate(QWEN, config, 4), estimate(QWEN, config, 8)
+    # bfloat16: the sampler's copy and a part of the reference; float32: weights, gradients and two moments in parts.
+    assert four.weights == 2 * QWEN.weights + 2 * QWEN.weights // 4
+    assert four.optimiser == 16 * QWEN.weights // 4 == 2 * eight.optimiser
+    assert estimate(QWEN, config).gradients == 0
+    assert four.gradients == eight.gradients == 4 * QWEN.weights
+    adapters = estimate(QWEN, Config(model=ModelConfig(dtype="bfloat16", lora_rank=32)), 4)
+    assert adapters.weights == 2 * QWEN.weights + 2 * QWEN.weights // 4
+    assert adapters.gradients == 4 * QWEN.adapter_weights(32)
+
+
 def test_the_shape_is_read_from_the_folder(tmp_path: Path) -> None:
     assert find_shape(str(tmp_path)) is None
     assert find_shape("owner/nowhere") is None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         # Without a run or preset, the environment decides all settings.
         named = [word for word in args.settings if "=" not in word and is_address(word)]
         args.preset = named[0] if named else None
+    # Of several processes under torchrun one talks.
+    first = os.environ.get("RANK", "0") == "0"
     try:
         with Progress("evaluating") as bar:
             result = evaluate(
@@ -80,12 +83,13 @@ def run(args: argparse.Namespace) -> int:
                 url=args.url,
                 logs=args.logs,
                 allow_env=args.allow_env,
-                on_episode=lambda _: bar.add(1),
+                on_episode=(lambda _: bar.add(1)) if first else None,
             )
     except NotWritten as error:
         show(error.result, args)  # hours of play are not lost to a full disk
         raise
-    show(result, args)
+    if first:
+        show(result, args)
     return 0
 
 

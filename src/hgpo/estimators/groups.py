@@ -35,6 +35,36 @@ def group_means(labels: IntArray, values: FloatArray, sizes: FloatArray) -> Floa
     return means
 
 
+def deviations(labels: IntArray, values: FloatArray, sizes: FloatArray) -> FloatArray:
+    """`Groups.deviations` [n] alone, of groups with `sizes` [groups]."""
+    return _centered(labels, values, sizes)[1]
+
+
+def _centered(
+    labels: IntArray, values: FloatArray, sizes: IntArray | FloatArray, constant: BoolArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means [groups], deviations [n] and rounding [groups] of groups; `constant`, all true, is made false where it is.
+
+    See `Groups`.
+    """
+    count = len(sizes)
+    members = np.maximum(sizes, 1)
+    pivot = np.zeros(count)
+    pivot[labels] = values
+    # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
+    passing = np.take(pivot, labels)
+    centered = values - passing
+    distance = np.abs(centered, out=passing)
+    rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
+    limit = np.take(rounding, labels)
+    if constant is not None:
+        constant[labels[distance > limit]] = False
+    offset = segment_sums(labels, centered, count) / members
+    centered -= np.take(offset, labels, out=passing, mode="clip")
+    centered[np.abs(centered, out=passing) <= limit] = 0.0
+    return pivot + offset, centered, rounding
+
+
 @dataclass(frozen=True)
 class Groups:
     """Groups of n values by integer labels. Make one with `Groups.of`."""
@@ -56,22 +86,9 @@ class Groups:
     def of(cls, labels: IntArray, values: FloatArray) -> Groups:
         """Group `values` [n] by `labels` [n], dense from 0."""
         sizes = np.bincount(labels)
-        count = len(sizes)
-        members = np.maximum(sizes, 1)
-        pivot = np.zeros(count)
-        pivot[labels] = values
-        # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
-        passing = np.take(pivot, labels)
-        centered = values - passing
-        distance = np.abs(centered, out=passing)
-        rounding = ROUNDING * (segment_sums(labels, distance, count) / members + np.abs(pivot))
-        limit = np.take(rounding, labels)
-        constant = np.ones(count, dtype=bool)
-        constant[labels[distance > limit]] = False
-        offset = segment_sums(labels, centered, count) / members
-        centered -= np.take(offset, labels, out=passing, mode="clip")
-        centered[np.abs(centered, out=passing) <= limit] = 0.0
-        return cls(labels, sizes, pivot + offset, centered, rounding, constant)
+        constant = np.ones(len(sizes), dtype=bool)
+        means, deviations, rounding = _centered(labels, values, sizes, constant)
+        return cls(labels, sizes, means, deviations, rounding, constant)
 
     @property
     def num_groups(self) -> int:

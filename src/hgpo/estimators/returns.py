@@ -20,15 +20,14 @@ def discounted_returns(rewards: FloatArray, trajectories: Trajectories, gamma: f
     T needs log2(T) passes over the array, whatever the number of trajectories.
     """
     returns = rewards.astype(np.float64, copy=True)
-    remaining = trajectories.remaining
-    longest = int(trajectories.lengths.max(initial=0))
-    shift = 1
-    while shift < longest:
+    passing = np.empty_like(returns)
+    for power, same in enumerate(trajectories.reaching):
+        shift = 1 << power
         factor = float(gamma) ** shift
         if factor == 0.0:
             break
-        returns[:-shift] += factor * returns[shift:] * (remaining[:-shift] >= shift)
-        shift *= 2
+        ahead = np.multiply(returns[shift:], factor, out=passing[shift:])
+        returns[:-shift] += np.multiply(ahead, same, out=ahead)
     return returns
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
 from ..steps.labels import changes, dense, sorted_order
-from .groups import Groups, group_means, mean_of_others, segment_sums
+from .groups import Groups, deviations, group_means, mean_of_others, segment_sums
 
 TINY = 1e-300
 PIECE = 10_000
@@ -90,13 +90,16 @@ class Partition:
         group's mean; the pairs inside one trajectory are taken off again. A group that one trajectory visited has none.
         """
         labels, visits, number = self.labels, self.visits, len(self.sizes)
-        met = np.flatnonzero(self.num_trajectories[labels] > 1.0)
+        several = self.num_trajectories > 1.0
+        sizes = self.sizes * several
+        met = np.flatnonzero(several[labels])
         if len(met) < len(labels):
             labels, visits, values = labels[met], visits[met], values[met]
-        deviations = Groups.of(labels, values).deviations
-        squared = np.square(deviations)
-        count, squares = _all_pairs(labels, deviations, squared, number)
-        own_count, own_squares = _all_pairs(visits, deviations, squared, len(self.group_of_visit))
+        apart = deviations(labels, values, sizes)
+        squared = np.square(apart)
+        own_sizes = np.bincount(visits, minlength=len(self.group_of_visit)).astype(np.float64)
+        count, squares = _all_pairs(labels, apart, squared, sizes)
+        own_count, own_squares = _all_pairs(visits, apart, squared, own_sizes)
         count -= segment_sums(self.group_of_visit, own_count, number)
         squares -= segment_sums(self.group_of_visit, own_squares, number)
         return Pairs(count, np.maximum(squares, 0.0) / 2.0)
@@ -282,10 +285,9 @@ def _mean_of_others(part: Partition, values: FloatArray) -> tuple[FloatArray, In
 
 
 def _all_pairs(
-    labels: IntArray, deviations: FloatArray, squared: FloatArray, number: int
+    labels: IntArray, apart: FloatArray, squared: FloatArray, sizes: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Pairs inside each of `number` groups, and the sum of their squared differences. Float64 [number] each."""
-    sizes = np.bincount(labels, minlength=number).astype(np.float64)
-    sums = segment_sums(labels, deviations, number)
-    squares = segment_sums(labels, squared, number)
+    """Pairs inside each group of `sizes` [groups], and the sum of their squared differences. Float64 [groups] each."""
+    sums = segment_sums(labels, apart, len(sizes))
+    squares = segment_sums(labels, squared, len(sizes))
     return sizes * (sizes - 1.0) / 2.0, sizes * squares - np.square(sums)

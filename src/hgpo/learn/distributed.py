@@ -1,6 +1,6 @@
 """One process or several under torchrun: the few operations the trainer needs, plain when alone.
 
-Several processes shard weights, gradients and optimiser state with FSDP2. Each plays its share of the groups
+Several processes shard weights, gradients and optimiser state (`shards.py`). Each plays its share of the groups
 with an ordinary (unsharded) copy of the policy, because episodes end at different times and a sharded forward
 needs all processes at once.
 """
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
+
+
+class PeerOutOfMemory(torch.OutOfMemoryError):  # type: ignore[misc]
+    """Another process of the run has no memory for its part of a pass."""
 
 
 class Processes:
@@ -71,44 +76,36 @@ class Processes:
         dist.all_gather(parts, padded)
         return [pickle.loads(part[: int(size.item())].numpy().tobytes()) for part, size in zip(parts, sizes)]
 
+    def tell(self, value: T | None) -> T:
+        """The first process's value (anything that pickles) at every process; what others give is not looked at."""
+        told = self.gather(value if self.first else None)[0]
+        return cast(T, told)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """What `work` returns, at all processes, or an out-of-memory error at all of them.
+
+        A process without memory for its part would leave the others waiting for it for ever. So `work` calls
+        `check` before everything that all processes do together, and the one that fails answers the next such
+        question, which the others ask.
+
+        Raises:
+            torch.OutOfMemoryError: this process has no memory; or another, then it is `PeerOutOfMemory`.
+        """
+        try:
+            result = work()
+            self.check()
+        except torch.OutOfMemoryError as error:
+            if not isinstance(error, PeerOutOfMemory):
+                self.any(True)
+            raise
+        return result
+
+    def check(self) -> None:
+        """Go on only if no process has run out of memory; see `together`."""
+        if self.any(False):
+            raise PeerOutOfMemory("Another process of this run has no memory for its part of the pass.")
+
     def close(self) -> None:
         """Leave the process group if this object made it."""
         if self.started and dist.is_initialized():
             dist.destroy_process_group()
-
-
-def shard(model: Any, processes: Processes) -> Any:
-    """Shard the model in place with FSDP2, one unit per transformer layer."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh(processes.device.type, (processes.size,))
-    layers = [module for name, module in model.named_modules() if _is_layer(name)]
-    for layer in layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    return model
-
-
-def _is_layer(name: str) -> bool:
-    head, _, last = name.rpartition(".")
-    return last.isdigit() and head.endswith(("layers", ".h"))
-
-
-def full(tensor: torch.Tensor) -> torch.Tensor:
-    """The whole of a (perhaps sharded) tensor; a collective when it is sharded."""
-    whole = getattr(tensor, "full_tensor", None)
-    return whole() if whole is not None else tensor
-
-
-def put(target: torch.Tensor, value: torch.Tensor) -> None:
-    """Copy a whole tensor into a (perhaps sharded) one."""
-    if hasattr(target, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor
-
-        value = distribute_tensor(
-            value.to(target.device, target.dtype), target.device_mesh, target.placements
-        )
-        target.copy_(value)
-    else:
-        target.copy_(value.to(target.device, target.dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,17 +13,25 @@ import torch
 
 from ..config.schema import Config, UpdateConfig
 from ..errors import BadFile, BadSetting, NotFinite
+from ..models.blueprint import Blueprint
+from ..models.device import device_memory
 from ..models.lora import add_adapters
+from ..models.memory import estimate, fits
 from ..models.out_of_memory import TokenBudget
+from ..models.packed import base_model
+from ..models.shape import Shape
+from ..models.sharded import whole
+from ..models.tensors import Tensors
 from ..steps.batch import StepBatch
 from ..steps.columns import IntArray, Ragged
 from .batching import CORRECTION, minibatches
-from .distributed import Processes, full, put, shard
+from .distributed import Processes
 from .kernels import choose_kernels, fixed_order
 from .masters import Masters
 from .objective import loss_sum
 from .passes import Cut, PackedPasses, PaddedPasses, Passes, can_pack
 from .schedule import rate
+from .shards import Shards, hand_out, put
 
 T = TypeVar("T")
 
@@ -44,10 +52,17 @@ def check_correction(update: UpdateConfig) -> None:
 class Learner:
     """Holds everything an update changes.
 
-    `model` is trained; `actor` samples. They are one object unless the trained weights are sharded over
-    processes or are adapters in a wider type than the one used for sampling; `sync` then copies them over.
-    `parameters` is what the optimiser changes: the model's own weights (adapters are float32), or float32 copies of
-    bfloat16 ones. `passes` is the way of rows through the model.
+    `model` is trained; `actor` is what an engine takes the weights to sample with from. They are one object unless the
+    trained weights are adapters in a wider type than the one used for sampling; `sync` then copies them over. Of
+    several processes each has its part of `model` (`shards`), and engines put their own copies together from it.
+    `parameters` is what the optimiser changes: the model's own weights (adapters and shards are float32), or float32
+    copies of bfloat16 ones. `passes` is the way of rows through the model.
+
+    Args:
+        model: the policy to begin with, a transformers model; of several processes only the first has it, and loses it.
+        config: the run's settings.
+        processes: those that train together.
+        pad_id: any token.
     """
 
     def __init__(self, model: Any, config: Config, processes: Processes, pad_id: int) -> None:
@@ -56,46 +71,45 @@ class Learner:
         self.lora = config.model.lora_rank > 0
         update = config.update
         check_correction(update)
-        if self.lora:
-            # Adapters start as no change; their first random half must be the same in every process.
+        if self.lora and model is not None:
+            # Adapters start as no change; their first random half is the seed's.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(config.seed)
                 model = add_adapters(model, config.model)
-        choose_kernels(model, processes.device)
+        held_to_start = update.kl_coef > 0 and not self.lora
+        self.shards: list[Shards] = []
+        """Of several processes: the policy, and the reference if there is one."""
         self.reference = None
-        if update.kl_coef > 0 and not self.lora:
-            self.reference = copy.deepcopy(model).requires_grad_(False).eval()
-        # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
-        # optimiser. Sharded weights and adapters are float32 themselves; adapters are folded into bfloat16 weights for
-        # packed passes and for sampling, everything else computes under autocast.
-        whole = self.half and processes.size == 1 and not self.lora
-        packed = processes.size == 1 and can_pack(model, config, processes.device)
-        compute = "float32" if whole else config.model.dtype
-        self.actor = model
-        if processes.size > 1 or (self.half and self.lora and not packed):
-            self.actor = copy.deepcopy(model).requires_grad_(False).eval()
-        if self.half and not whole:
-            for parameter in model.parameters():
-                if parameter.requires_grad:
-                    parameter.data = parameter.data.float()
-        if config.model.gradient_checkpointing:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-            if self.lora:
-                model.enable_input_require_grads()
+        packed = copied = False
         if processes.size > 1:
-            model = shard(model, processes)
-            if self.reference is not None:
-                self.reference = shard(self.reference, processes)
-        self.model = model
+            self._spread(model, held_to_start)
+            self.model = self.actor = self.shards[0].model
+            compute = "float32"  # the units come in the type they compute in
+        else:
+            # Alone, a bfloat16 model is trained and sampled from as it is, with float32 copies of its weights for the
+            # optimiser. Adapters are float32 themselves, and are folded into bfloat16 weights for packed passes and
+            # for sampling; everything else computes under autocast.
+            copied = self.half and not self.lora
+            compute = "float32" if copied else config.model.dtype
+            choose_kernels(model, processes.device)
+            packed = can_pack(model, config, processes.device)
+            if held_to_start:
+                self.reference = copy.deepcopy(model).requires_grad_(False).eval()
+            self.model = self.actor = model
+            if self.half and self.lora and not packed:
+                self.actor = copy.deepcopy(model).requires_grad_(False).eval()
+            if self.half and not copied:
+                _widen(model)
+            self._checkpoint(model)
         self.passes: Passes = (
-            PackedPasses(model, self.reference, config, processes.device, pad_id)
+            PackedPasses(self.model, self.reference, config, processes.device, pad_id)
             if packed
-            else PaddedPasses(model, self.reference, config, processes, pad_id, compute)
+            else PaddedPasses(self.model, self.reference, config, processes, pad_id, compute)
         )
         self.parameters = {
-            name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+            name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad
         }
-        self.masters = Masters(self.parameters) if whole else None
+        self.masters = Masters(self.parameters) if copied else None
         if self.masters is not None:
             self.parameters = self.masters.copies
         self.optimizer = torch.optim.AdamW(
@@ -109,7 +123,42 @@ class Learner:
         self.gap = 0.0
         """Mean distance of the trainer's log-probabilities from the sampler's, when they were last recomputed."""
         self.progress = 0.0
-        self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens")
+        self.budget = TokenBudget(update.micro_tokens, "update.micro_tokens", says=processes.first)
+        self.once = self._reduces_once()
+        """Whether gradients are exchanged once per optimiser step, which needs memory for all of them."""
+
+    def _spread(self, model: Any, held_to_start: bool) -> None:
+        """Spread the first process's model, and the reference, over all."""
+        blueprint = self.processes.tell(Blueprint.of(model) if model is not None else None)
+        empty = blueprint.build()
+        if self.lora:
+            with torch.device("meta"):
+                empty = add_adapters(empty, self.config.model)
+        choose_kernels(empty, self.processes.device)
+        compute = blueprint.dtype if self.half else None
+        held_to = copy.deepcopy(empty).requires_grad_(False) if held_to_start else None
+        _widen(empty)
+        self._checkpoint(empty)
+        self.shards = [Shards(one, self.processes, compute) for one in (empty, held_to) if one is not None]
+        hand_out(model, *self.shards)
+        self.reference = self.shards[1].model if held_to_start else None
+
+    def _checkpoint(self, model: Any) -> None:
+        """Let the model recompute its layers in backward passes, if the settings say so."""
+        if self.config.model.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            if self.lora:
+                model.enable_input_require_grads()
+
+    def _reduces_once(self) -> bool:
+        """Whether several processes have memory for whole gradients; a CPU's is not looked at."""
+        if self.processes.size == 1 or self.processes.device.type != "cuda":
+            return True
+        shape = Shape.of(base_model(self.model).config.to_dict())
+        if shape is None:
+            return False
+        needed = estimate(shape, self.config, self.processes.size)
+        return fits(needed.total + needed.gradients, device_memory(self.processes.device))
 
     def update(self, batch: StepBatch, seed: int, progress: float = 0.0) -> dict[str, float]:
         """Run all optimiser steps of one iteration and return its metrics.
@@ -144,7 +193,7 @@ class Learner:
                 epoch=epoch,
             )
             for part in parts:
-                metrics, cut = self._within_memory(functools.partial(self._step, batch, part))
+                metrics, cut = self._step(batch, part)
                 apart = metrics.pop("logprob_gap")
                 # Later steps have other weights than the sampler had.
                 gap = apart if gap is None else gap
@@ -174,17 +223,8 @@ class Learner:
         With `update.importance_cap` also with a column of truncated importance weights: how much more likely each
         token is under the model than under what it was sampled from.
         """
-        return self._within_memory(functools.partial(self._recompute, batch))
-
-    def _recompute(self, batch: StepBatch) -> StepBatch:
         replies = batch.lists("response_ids")
-        mine: list[tuple[IntArray, Any]] = []
-        self.passes.begin(batch)
-        for rows in self._cut(np.arange(len(batch))).mine:
-            tensor = self.passes.tensors(rows)
-            with torch.no_grad():
-                logs, _ = self.passes.scores(tensor)
-            mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
+        mine = self._within_memory(functools.partial(self._logprobs, batch))
         values = np.zeros(len(replies.values))
         for part in self.processes.gather(mine):
             for positions, logprobs in part:
@@ -198,6 +238,18 @@ class Learner:
         factors = np.minimum(np.exp(np.minimum(ahead, 20.0)), cap)
         return batch.with_columns(**{CORRECTION: Ragged(factors, replies.offsets)})
 
+    def _logprobs(self, batch: StepBatch) -> list[tuple[IntArray, Any]]:
+        """Log-probabilities of this process's share of the reply tokens, and their places among all of them."""
+        replies = batch.lists("response_ids")
+        mine: list[tuple[IntArray, Any]] = []
+        self.passes.begin(batch)
+        for rows in self._cut(np.arange(len(batch))).mine:
+            tensor = self.passes.tensors(rows)
+            with torch.no_grad():
+                logs, _ = self.passes.scores(tensor)
+            mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
+        return mine
+
     def _cut(self, rows: IntArray) -> Cut:
         """Passes over the rows with the given numbers, within the budget."""
         cut = self.passes.cut(rows, self.budget.tokens)
@@ -205,13 +257,26 @@ class Learner:
         return cut
 
     def _within_memory(self, work: Callable[[], T]) -> T:
-        """Do what changes no weight before its end, in smaller passes when the device is full.
+        """Do what changes no weight, in smaller passes when the device is full.
 
-        Several processes pass through the model together; none can go back alone.
+        Several processes pass through the model together; when one has no memory all go back.
         """
-        if self.processes.size > 1:
-            return work()
-        return self.budget.spend(work, lambda: self.model.zero_grad(set_to_none=True))
+        if self.processes.size == 1:
+            return self.budget.spend(work, self._forget)
+        return self.budget.spend(functools.partial(self.processes.together, work), self._forget)
+
+    def _forget(self) -> None:
+        """Leave nothing of a pass that failed."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
+        if self.shards:
+            was_training = self.model.training
+            for shards in self.shards:
+                shards.renew()
+            self.model = self.actor = self.shards[0].model.train(was_training)
+            self.reference = self.shards[1].model if len(self.shards) > 1 else None
+            assert isinstance(self.passes, PaddedPasses)
+            self.passes.turn_to(self.model, self.reference)
 
     def _with_gradient(self, batch: StepBatch, rows: IntArray) -> IntArray:
         """Those of the given row numbers that have a part in the gradient.
@@ -230,14 +295,14 @@ class Learner:
             return float(len(rows))
         return float(batch.lists("response_ids").lengths[rows].sum())
 
-    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], Cut]:
-        """One optimiser step over the rows numbered `part`: its metrics and its passes."""
-        trained = self._with_gradient(batch, part)
+    def _gradients(
+        self, batch: StepBatch, trained: IntArray, normaliser: float
+    ) -> tuple[dict[str, torch.Tensor], Cut]:
+        """Leave the gradients of the rows numbered `trained`; this process's sums for the metrics, and the passes."""
         cut = self._cut(trained)
-        normaliser = self._weight(batch, part)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for rows in cut.mine:
+        for number, rows in enumerate(cut.mine, start=1):
             tensor = self.passes.tensors(rows)
             # First, while there is no graph of the other pass in memory.
             reference = self.passes.reference(tensor) if self.config.update.kl_coef > 0 else None
@@ -247,12 +312,21 @@ class Learner:
             loss, values = loss_sum(
                 tensor, logs, entropy, reference, self.config.update, max(1.0, normaliser)
             )
+            if self.shards:
+                self.shards[0].reduce(not self.once or number == len(cut.mine))
             # FSDP averages gradients over processes; the loss is a share of a sum.
             (loss * self.processes.size).backward()
             if self.masters is not None:
                 self.masters.collect()
             for name, value in values.items():
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value
+        return sums, cut
+
+    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], Cut]:
+        """One optimiser step over the rows numbered `part`: its metrics and its passes."""
+        trained = self._with_gradient(batch, part)
+        normaliser = self._weight(batch, part)
+        sums, cut = self._within_memory(functools.partial(self._gradients, batch, trained, normaliser))
         names = sorted(sums)
         stacked = self.processes.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
@@ -264,7 +338,7 @@ class Learner:
         ):  # means over what was run, not over the whole part
             metrics[name] *= normaliser / max(1.0, self._weight(batch, trained))
         norm = torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.config.update.grad_clip)
-        metrics["grad_norm"] = float(full(norm).item())
+        metrics["grad_norm"] = float(whole(norm).item())
         if not all(math.isfinite(value) for value in metrics.values()):
             bad = ", ".join(name for name, value in metrics.items() if not math.isfinite(value))
             raise NotFinite(
@@ -291,46 +365,79 @@ class Learner:
         targets = dict(self.actor.named_parameters())
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                targets[name].copy_(full(parameter.detach()))
+                targets[name].copy_(parameter.detach())
 
-    def state(self) -> dict[str, torch.Tensor]:
-        """Weights and optimiser moments as whole CPU tensors (collective)."""
-        result: dict[str, torch.Tensor] = {}
-        for name, parameter in self.parameters.items():
-            # clone: the tensors must survive further updates and must not share memory with one another.
-            result[f"weight/{name}"] = full(parameter.detach()).cpu().clone()
-            moments = self.optimizer.state.get(parameter, {})
-            for key in ("exp_avg", "exp_avg_sq"):
-                if key in moments:
-                    result[f"{key}/{name}"] = full(moments[key]).cpu().clone()
-        return result
+    def state(self) -> Tensors:
+        """Weights and optimiser moments, as they are when asked for; of several processes all must ask together."""
+        return _State(self.parameters, self.optimizer)
 
-    def restore(self, tensors_by_name: dict[str, torch.Tensor], updates: int) -> None:
-        """Continue from what `state` gave after `updates` optimiser steps.
+    def restore(self, tensors: Tensors, updates: int) -> None:
+        """Continue from what `state` gave after `updates` optimiser steps; only the first process reads tensors.
 
         Raises:
             BadFile: the tensors are those of another model.
         """
         for name, parameter in self.parameters.items():
-            stored = tensors_by_name.get(f"weight/{name}")
-            if stored is None or stored.shape != parameter.shape:
-                given = "missing" if stored is None else f"of shape {tuple(stored.shape)}"
+            stored = tensors.shape(f"weight/{name}") if f"weight/{name}" in tensors else None
+            if stored != tuple(parameter.shape):
+                given = "missing" if stored is None else f"of shape {stored}"
                 raise BadFile(
                     f"The checkpoint belongs to another model: {name} is {given}, expected {tuple(parameter.shape)}. "
                     "Resume with the settings the run was started with, or choose another folder with --run."
                 )
+
+        def read(name: str) -> torch.Tensor | None:
+            return tensors[name] if self.processes.first else None
+
         self.updates = updates
         optimizer_state = self.optimizer.state_dict()
         with torch.no_grad():
             for number, (name, parameter) in enumerate(self.parameters.items()):
-                put(parameter, tensors_by_name[f"weight/{name}"])
-                if f"exp_avg/{name}" in tensors_by_name:
+                put(parameter, read(f"weight/{name}"))
+                if f"exp_avg/{name}" in tensors:
                     moments: dict[str, Any] = {"step": torch.tensor(float(updates))}
-                    for key in ("exp_avg", "exp_avg_sq"):
+                    for key in MOMENTS:
                         moments[key] = torch.zeros_like(parameter)
-                        put(moments[key], tensors_by_name[f"{key}/{name}"])
+                        put(moments[key], read(f"{key}/{name}"))
                     optimizer_state["state"][number] = moments
         # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
         self.optimizer.load_state_dict(optimizer_state)
         self._publish()
         self.sync()
+
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class _State(Tensors):
+    """What an optimiser changes and its moments, whole: `weight/NAME`, `exp_avg/NAME`, `exp_avg_sq/NAME`."""
+
+    def __init__(self, parameters: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+        self.tensors: dict[str, Any] = {}
+        for name, parameter in parameters.items():
+            self.tensors[f"weight/{name}"] = parameter
+            moments = optimizer.state.get(parameter, {})
+            self.tensors |= {f"{key}/{name}": moments[key] for key in MOMENTS if key in moments}
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return whole(self.tensors[name].detach()).cpu()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of the whole tensor."""
+        return tuple(self.tensors[name].shape)
+
+
+def _widen(model: Any) -> None:
+    """Give what is trained the optimiser's type, float32."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()

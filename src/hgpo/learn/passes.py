@@ -41,7 +41,7 @@ class Cut:
     mine: list[IntArray]
     """The rows of each pass of this process."""
     largest: int
-    """Token positions of the largest of them."""
+    """Token positions of the largest pass, of any process."""
     real: int
     """Tokens of all rows, all processes together."""
     positions: int
@@ -108,7 +108,8 @@ class PaddedPasses:
         counts = [pass_tokens(self.lengths, share) for share in shares]
         return Cut(
             mine,
-            largest_pass(self.lengths, mine),
+            # Of all processes, so that all reckon with the same.
+            max(largest_pass(self.lengths, share) for share in shares),
             sum(real for real, _ in counts),
             sum(positions for _, positions in counts),
         )
@@ -136,6 +137,10 @@ class PaddedPasses:
 
     def refresh(self) -> None:
         """The model reads its weights at every pass."""
+
+    def turn_to(self, model: Any, reference: Any) -> None:
+        """The same weights, in other modules."""
+        self.model, self.held_to = model, reference
 
 
 class PackedPasses:

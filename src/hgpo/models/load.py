@@ -11,10 +11,14 @@ from safetensors import SafetensorError
 
 from ..config.schema import ModelConfig
 from ..errors import BadFile
+from .blueprint import Blueprint
 from .device import DTYPES, check_dtype
 from .folder import check_model
 from .lora import ADAPTERS, base_of, merge_into, merged
 from .packages import MODELS
+from .packed import played_weights
+from .sharded import is_sharded, whole
+from .tensors import write_tensors
 
 
 def check_source(path: str) -> None:
@@ -113,16 +117,46 @@ def load_tokenizer(path: str) -> Any:
     return AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path, *, merge: bool = True) -> None:
+def save_model(model: Any, tokenizer: Any, folder: Path | None, *, merge: bool = True) -> None:
     """Write Hugging Face format: safetensors weights, config, tokenizer.
 
     Adapters are merged into a copy; without `merge` they are written alone (PEFT's format), which is a small
     fraction of the model and names the base it belongs to.
+
+    A model that is spread over processes is written tensor by tensor, and all of them must call this together; those
+    that do not write give no `folder`.
     """
     hide_progress_bars()
-    model = merged(model) if merge else model
-    model.save_pretrained(folder, safe_serialization=True)
-    tokenizer.save_pretrained(folder)
+    if is_sharded(model):
+        (_save_sharded if merge or not hasattr(model, "merge_and_unload") else _save_adapters)(model, folder)
+    elif folder is not None:
+        (merged(model) if merge else model).save_pretrained(folder, safe_serialization=True)
+    if folder is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def _save_sharded(model: Any, folder: Path | None) -> None:
+    """The policy of a sharded model, adapters folded in."""
+    if folder is None:
+        for _ in played_weights(model):  # each is put together by all processes
+            pass
+        return
+    empty = Blueprint.of(model).build()
+    empty.config.architectures = [type(empty).__name__]
+    empty.config.save_pretrained(folder)
+    if empty.can_generate():
+        empty.generation_config.save_pretrained(folder)
+    names = [name for name, _ in empty.named_parameters()]
+    write_tensors(folder / "model.safetensors", played_weights(model), names)
+
+
+def _save_adapters(model: Any, folder: Path | None) -> None:
+    """The adapters of a sharded model alone; they are small."""
+    adapters = {
+        name: whole(weight.detach()).cpu() for name, weight in model.named_parameters() if ".lora_" in name
+    }
+    if folder is not None:
+        model.save_pretrained(folder, state_dict=adapters, safe_serialization=True)
 
 
 def hide_progress_bars() -> None:

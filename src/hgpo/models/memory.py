@@ -6,6 +6,9 @@ What is counted, in bytes, for a model of P weights in a type of w bytes (2 for 
                  (a run with adapters needs none, but a copy of the layers with the adapters folded in)
     optimiser    for each trained weight its float32 copy, its gradient and two moments: 18 bytes, 16 for adapters and
                  12 for float32 weights, which are their own copies
+    several GPUs share the trained weights (float32), their gradients and moments, 16 bytes each, and the reference;
+                 each has the sampler's copy to itself, and 4 bytes for each trained weight where there is room for
+                 gradients that are exchanged once per optimiser step
     a pass       for every token of `update.micro_tokens` and every layer what the backward pass reads again, or one
                  vector a layer with checkpointing; the logits of the replies in parts
     sampling     keys and values of all rollouts at their longest, within `rollout.batch_tokens`
@@ -34,6 +37,8 @@ class Estimate:
     optimiser: int
     one_pass: int
     sampling: int
+    gradients: int = 0
+    """Of several processes: whole gradients, where there is room for them; in no sum."""
 
     @property
     def fixed(self) -> int:
@@ -60,14 +65,17 @@ def estimate(shape: Shape, config: Config, processes: int = 1) -> Estimate:
     model, update, rollout = config.model, config.update, config.rollout
     half = model.dtype == "bfloat16"
     wide = 2 if half else 4
-    weights = wide * shape.weights // processes + wide * shape.weights
+    alone = processes == 1
+    trained = shape.adapter_weights(model.lora_rank) if model.lora_rank else shape.weights
+    # The sampler's copy, and what is not counted with the optimiser.
+    weights = wide * shape.weights + (wide * shape.weights // processes if alone or model.lora_rank else 0)
     if model.lora_rank:
-        trained = shape.adapter_weights(model.lora_rank)
-        weights += wide * shape.layer_weights
-        optimiser = 16 * trained
+        weights += wide * shape.layer_weights if alone else 0
+        each = 16
     else:
         weights += wide * shape.weights // processes if update.kl_coef > 0 else 0
-        optimiser = (18 if half else 12) * shape.weights // processes
+        each = (18 if half else 12) if alone else 16
+    optimiser = each * trained // processes
     layers = 1 if model.gradient_checkpointing else shape.layers
     kept = layers * shape.kept() + (shape.layers * shape.hidden if model.gradient_checkpointing else 0)
     # In the backward pass of a feed-forward layer four more rows of its width are alive.
@@ -75,7 +83,12 @@ def estimate(shape: Shape, config: Config, processes: int = 1) -> Estimate:
     longest = config.agent.max_prompt_tokens + config.agent.max_response_tokens
     rows = max(1, min(rollout.tasks * rollout.group_size, rollout.batch_tokens // longest))
     sampling = rows * longest * shape.cached() * wide
-    return Estimate(weights, optimiser, one_pass, sampling)
+    return Estimate(weights, optimiser, one_pass, sampling, 0 if alone else 4 * trained)
+
+
+def fits(needed: int, device_bytes: int) -> bool:
+    """Whether a device has so many bytes to give."""
+    return needed <= device_bytes * (1 - RESERVE)
 
 
 def check_memory(found: Estimate, device_bytes: int) -> None:
@@ -84,7 +97,7 @@ def check_memory(found: Estimate, device_bytes: int) -> None:
     Raises:
         BadSetting: it cannot; whatever else is too much is tried in smaller passes.
     """
-    if found.fixed > device_bytes * (1 - RESERVE):
+    if not fits(found.fixed, device_bytes):
         raise BadSetting(
             f"The weights and the optimiser of this run need about {_gib(found.fixed)} GiB, but the GPU has "
             f"{_gib(device_bytes)} GiB. Train adapters with model.lora_rank=16, choose a smaller model, or train on "

@@ -21,7 +21,7 @@ HALVINGS = 4
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether torch says that the device is full; known by its name, without torch."""
-    return isinstance(error, RuntimeError) and type(error).__name__ == "OutOfMemoryError"
+    return any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
 
 
 @contextlib.contextmanager
@@ -37,10 +37,13 @@ def out_of_memory_explained() -> Iterator[None]:
 
 
 class TokenBudget:
-    """Token positions of one pass through a model, from the setting called `name`; halved while the device is full."""
+    """Token positions of one pass through a model, from the setting called `name`; halved while the device is full.
 
-    def __init__(self, tokens: int, name: str) -> None:
-        self.tokens, self.name = tokens, name
+    `says`: warn of it; of several processes that halve together one does.
+    """
+
+    def __init__(self, tokens: int, name: str, *, says: bool = True) -> None:
+        self.tokens, self.name, self.says = tokens, name, says
         self.used = tokens
         """Positions of the largest pass that is being tried; may be far below what is allowed."""
         self.halvings = 0
@@ -61,12 +64,13 @@ class TokenBudget:
             _release()
             self.halvings += 1
             self.tokens = max(1, min(self.tokens, self.used) // 2)
-            warnings.warn(
-                f"The GPU had no memory for a pass of {self.used} tokens; going on with {self.tokens}. Set "
-                f"{self.name}={self.tokens} to start with that.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            if self.says:
+                warnings.warn(
+                    f"The GPU had no memory for a pass of {self.used} tokens; going on with {self.tokens}. Set "
+                    f"{self.name}={self.tokens} to start with that.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
 
 def _release() -> None:

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from . import fused
 from .attention import Layout, attend
 from .packing import rounded
+from .sharded import is_sharded, plain_class, played_dtype, whole
 
 LOGITS = 2**26
 """At most so many logits stand in memory at once."""
@@ -38,7 +39,7 @@ def supported(model: Any) -> bool:
     base = base_model(model)
     config = base.config
     return (
-        type(base).__name__ in ("LlamaForCausalLM", "Qwen2ForCausalLM")
+        plain_class(base).__name__ in ("LlamaForCausalLM", "Qwen2ForCausalLM")
         and config.hidden_act == "silu"
         and not getattr(config, "use_sliding_window", False)
         and not getattr(config, "mlp_bias", False)
@@ -58,10 +59,9 @@ def folded(linear: Any, dtype: torch.dtype) -> torch.Tensor:
     """The matrix of a linear layer, its adapter folded in: W + s B A, summed in float32 and rounded once."""
     found = adapter(linear)
     if found is None:
-        weight: torch.Tensor = linear.weight.detach().to(dtype)
-        return weight
-    a, b, scale = (one.detach().float() if isinstance(one, torch.Tensor) else one for one in found)
-    total = torch.addmm(linear.base_layer.weight.detach().float(), b, a, alpha=scale)
+        return whole(linear.weight.detach(), dtype)
+    a, b, scale = (whole(one.detach()).float() if isinstance(one, torch.Tensor) else one for one in found)
+    total = torch.addmm(whole(linear.base_layer.weight.detach()).float(), b, a, alpha=scale)
     return total.to(dtype)
 
 
@@ -323,14 +323,18 @@ def _parts(count: int, width: int) -> list[slice]:
 
 
 def played_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every weight of the transformers model by its name there, adapters folded in: what a sampler plays with."""
+    """Every weight of the transformers model by its name there, adapters folded in: what a sampler plays with.
+
+    Of a model that is spread over processes each weight is put together when its turn comes, at all of them.
+    """
     base = base_model(model)
+    dtype = played_dtype(base) if is_sharded(base) else None
     for name, module in base.named_modules():
         if hasattr(module, "base_layer"):
             linear = module.base_layer
-            yield f"{name}.weight", folded(module, linear.weight.dtype)
+            yield f"{name}.weight", folded(module, dtype or linear.weight.dtype)
             if linear.bias is not None:
-                yield f"{name}.bias", linear.bias.detach()
+                yield f"{name}.bias", whole(linear.bias.detach(), dtype)
     for name, parameter in base.named_parameters():
         if ".base_layer." not in name and ".lora_" not in name:
-            yield name, parameter.detach()
+            yield name, whole(parameter.detach(), dtype)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ..policies.http import masked
 from ..policies.scripted import SCRIPTED
 from ..settings import settings_of
 from .folder import EvaluationFolder, RunFolder
+from .peers import Alone, Peers
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
 
@@ -113,6 +115,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate a run, a model, a server or a scripted policy on a frozen panel; returns the JSON result.
 
+    Under torchrun every process plays its share of the episodes; all get the result, the first writes it.
+
     Args:
         path: see `find_target`; with `engine="endpoint"` the model's name on the server.
         split: `in-domain`, `out-of-domain`, or any other split of the environment; the first that training evaluates on
@@ -151,14 +155,14 @@ def evaluate(
     if temperature is None:
         temperature = config.eval.temperature
     try:
-        with out_of_memory_explained():
+        with out_of_memory_explained(), _peers(config.device) as peers:
             source = Source(config, stage, target.model, url=url)
             with contextlib.closing(open_engine(engine, source)) as opened:
                 panel = make_panel(
                     stage, split or (config.eval.splits or ("in-domain",))[0], tasks, config.eval.max_steps
                 )
                 policy = opened.policy(temperature)
-                result = run_panel(stage, policy, panel, seeds, temperature, on_episode)
+                result = run_panel(stage, policy, panel, seeds, temperature, on_episode, peers)
     finally:
         stage.close()
     extra = {
@@ -179,12 +183,27 @@ def evaluate(
         "evaluation": folder.evaluation,
         "logs": str(folder.path),
     }
+    if peers.rank:
+        return {**found, "files": []}
     try:
         written = write_logs(result, folder, extra)
     except (OSError, BadFile) as error:
         reason = f"The evaluation was made, but its files could not be written to {folder.path}: {error}"
         raise NotWritten(reason, {**found, "logs": "", "files": []}) from error
     return {**found, "files": [str(path) for path in written]}
+
+
+@contextlib.contextmanager
+def _peers(device: str) -> Iterator[Peers]:
+    """The processes that torchrun started, connected; without it this one alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Alone()
+        return
+    from ..learn.distributed import Processes
+    from ..models.device import pick_device
+
+    with contextlib.closing(Processes(pick_device(device))) as processes:
+        yield processes
 
 
 def _weights(model: str) -> list[Any]:

@@ -21,6 +21,7 @@ from ..seeds import derive
 from .failures import ways
 from .folder import EvaluationFolder
 from .panels import Panel, spread
+from .peers import Alone, Peers
 from .statistics import over_tasks
 
 
@@ -133,8 +134,9 @@ def run_panel(
     seeds: Sequence[int],
     temperature: float,
     on_episode: Callable[[Episode], None] | None = None,
+    peers: Peers | None = None,
 ) -> Evaluation:
-    """Play every task of the panel once per seed.
+    """Play every task of the panel once per seed; of several processes each plays its share, and all get the result.
 
     An episode that cannot be played to its end counts as not solved and is named in the result: leaving it out would
     make the panel another one, and giving all others up for it would help nobody.
@@ -149,30 +151,34 @@ def run_panel(
         for number, seed in enumerate(seeds)
         for place, task in enumerate(panel.tasks)
     ]
-    played = stage.play(policy, jobs, on_episode, panel.max_steps)
-    if not played.episodes:
-        cause = played.causes[0] if played.causes else "no cause given"
-        if played.unanswered:
+    peers = peers or Alone()
+    shares = peers.gather(stage.play(policy, jobs[peers.rank :: peers.size], on_episode, panel.max_steps))
+    done = {episode.group: episode for share in shares for episode in share.episodes}
+    if not done:
+        causes = [cause for share in shares for cause in share.causes]
+        cause = causes[0] if causes else "no cause given"
+        if any(share.unanswered for share in shares):
             raise EndpointFailed(f"None of {len(jobs)} episodes could be played to its end. {cause}")
         raise EnvironmentFailed(
             f"None of {len(jobs)} episodes could be played to its end ({cause}). Raise env.attempts, or repair the "
             "environment."
         )
     count = len(panel.tasks)
-    done = {episode.group: episode for episode in played.episodes}
     everything = [
         done.get(job.group)
         or Episode(job.task, job.group, 0, job.seed, (), False, 0.0, task_kind(job.task, {}))
         for job in jobs
     ]
     episodes = tuple(tuple(everything[start : start + count]) for start in range(0, len(jobs), count))
+    reasons = {group: reason for share in shares for group, reason in share.reasons.items()}
     lost = tuple(
-        Lost(job.task, seeds[number // count], played.reasons.get(job.group, ""))
+        Lost(job.task, seeds[number // count], reasons.get(job.group, ""))
         for number, job in enumerate(jobs)
         if job.group not in done
     )
     seconds = time.monotonic() - began
-    return Evaluation(panel, tuple(seeds), episodes, temperature, played.failures, seconds, lost)
+    failures = sum(share.failures for share in shares)
+    return Evaluation(panel, tuple(seeds), episodes, temperature, failures, seconds, lost)
 
 
 def write_logs(result: Evaluation, folder: EvaluationFolder, extra: Mapping[str, Any]) -> list[Path]:

@@ -28,14 +28,15 @@ class Player:
         return policy if self.processes.size > 1 else StoppablePolicy(policy, self.stop)
 
     def evaluate(self, panels: Mapping[str, Panel], settings: EvalConfig, screen: Screen) -> dict[str, float]:
-        """Success on every panel, played by the first process and told to all (collective)."""
+        """Success on every panel; every process plays its share and gets the result (collective)."""
         values: dict[str, float] = {}
-        if self.processes.first:
-            for split, panel in panels.items():
-                screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
-                policy = self.policy(settings.temperature)
-                result = run_panel(self.stage, policy, panel, [settings.seed], settings.temperature)
-                if result.lost:
-                    screen.say(f"{split}: {result.holes()}")
-                values |= {f"eval/{split}/{name}": value for name, value in result.metrics().items()}
-        return self.processes.gather(values)[0]
+        for split, panel in panels.items():
+            screen.now(f"evaluating on {len(panel.tasks)} tasks of {split}")
+            policy = self.policy(settings.temperature)
+            result = run_panel(
+                self.stage, policy, panel, [settings.seed], settings.temperature, peers=self.processes
+            )
+            if result.lost:
+                screen.say(f"{split}: {result.holes()}")
+            values |= {f"eval/{split}/{name}": value for name, value in result.metrics().items()}
+        return values

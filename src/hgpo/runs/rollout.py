@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,19 +15,7 @@ from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive, generator
 from ..steps.batch import StepBatch
-
-T = TypeVar("T")
-
-
-class Peers(Protocol):
-    """The processes of a run, as `learn.distributed.Processes` offers them."""
-
-    size: int
-    rank: int
-
-    def gather(self, value: T) -> list[T]:
-        """A value from every process, in rank order, at every process."""
-        ...
+from .peers import Peers
 
 
 def draw_tasks(tasks: Sequence[str], cursor: int, count: int, seed: int) -> list[tuple[str, str]]:

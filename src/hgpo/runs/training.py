@@ -30,7 +30,7 @@ from ..learn.distributed import Processes
 from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
-from ..models.device import device_memory, pick_device
+from ..models.device import check_dtype, device_memory, pick_device
 from ..models.hub import check_hub
 from ..models.load import check_source, load_model, save_model
 from ..models.memory import check_memory, estimate
@@ -200,7 +200,9 @@ class _Run:
             "seconds": state.seconds,
             "best_iteration": state.best_iteration,
         }
-        if self.processes.first:
+        if not self.processes.first:
+            save_model(self.learner.actor, self.tokenizer, None)
+        else:
             self._keep_last()
             self.folder.export(
                 lambda partial: save_model(self.learner.actor, self.tokenizer, partial),
@@ -223,7 +225,7 @@ class _Run:
                 prepare(config, self.stage, start, self.processes.device, self.screen)
             self.processes.barrier()
             source = str(start)
-        model, self.tokenizer = load_model(source, config.model, self.processes.device)
+        model, self.tokenizer = self._load(source)
         self.learner = Learner(model, config, self.processes, self.tokenizer.eos_token_id)
         state = TrainState(0, 0, 0)
         saved = self.folder.checkpoints()
@@ -243,12 +245,25 @@ class _Run:
             f"{self.name}: {count / 1e6:.2f}M parameters on {self.processes.device}, {len(self.tasks)} training tasks, "
             f"{config.rollout.tasks} x {config.rollout.group_size} rollouts an iteration"
         )
-        shape = Shape.of(model.config.to_dict())
+        shape = Shape.of(self.learner.actor.config.to_dict())
         if shape is not None and self.processes.device.type == "cuda":
             needed = estimate(shape, config, self.processes.size)
             held = device_memory(self.processes.device) / 2**30
             self.screen.say(f"memory: {needed} of {held:.0f} GiB")
+            if self.processes.size > 1:
+                often = "optimiser step" if self.learner.once else "pass, for there is no room for whole ones"
+                self.screen.say(f"gradients are exchanged once per {often}")
         return state
+
+    def _load(self, source: str) -> tuple[Any, Any]:
+        """Model and tokenizer; of several processes the first alone reads the model, into its host's memory."""
+        if self.processes.size == 1:
+            return load_model(source, self.config.model, self.processes.device)
+        check_dtype(self.config.model.dtype, self.processes.device)
+        model, tokenizer = None, None
+        if self.processes.first:
+            model, tokenizer = load_model(source, self.config.model, torch.device("cpu"))
+        return model, self.processes.tell(tokenizer)
 
     def _loop(self, state: TrainState, trackers: Trackers) -> tuple[TrainState, str]:
         config, pace = self.config, 0.0
@@ -386,6 +401,7 @@ class _Run:
         return values, state
 
     def _save(self, state: TrainState) -> None:
+        """Write a checkpoint: the first process does, tensor by tensor, and all put each of them together."""
         tensors = self.learner.state()
         if self.processes.first:
             self.folder.save_checkpoint(
@@ -395,6 +411,10 @@ class _Run:
                 self.stored,
                 self.config.keep,
             )
+        else:
+            for name in tensors:
+                tensors[name]
+            save_model(self.learner.actor, self.tokenizer, None, merge=False)
         self.processes.barrier()
 
     def _save_if_new(self, state: TrainState) -> None:

@@ -53,6 +53,13 @@ class Trajectories:
         rest: IntArray = self.lengths[self.trajectory_ids] - 1 - self.step
         return rest
 
+    @cached_property
+    def reaching(self) -> tuple[BoolArray, ...]:
+        """[n - 1], [n - 2], [n - 4], ..: whether so many steps on is the same trajectory, as far as the longest."""
+        longest = int(self.lengths.max(initial=0))
+        shifts = [1 << power for power in range(64) if 1 << power < longest]
+        return tuple(self.remaining[:-shift] >= shift for shift in shifts)
+
 
 @dataclass(frozen=True, order=True)
 class TaskOfIteration:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import BadSetting
+from ...models.blueprint import copy_weights, whole_copy
 from ...models.out_of_memory import TokenBudget
+from ...models.sharded import is_sharded
 from ...play.policy import Reply, Request
 from ..batched import BatchedEngine
 from ..engine import Counters, Source
@@ -20,7 +22,8 @@ class HFEngine(BatchedEngine):
     """Batches whatever is waiting, sorted by length so that little is padding.
 
     On a GPU, models of a known shape are sampled by a static-cache decoder from a copy of their weights; all others
-    by the model itself, so that its present weights are always played with.
+    by the model itself, so that its present weights are always played with. Of a model that is spread over processes
+    every engine has a whole copy, and all processes must make their engines and `load` together.
 
     Args:
         model: a causal language model of transformers.
@@ -43,12 +46,15 @@ class HFEngine(BatchedEngine):
         super().__init__(tokenizer, beside=beside)
         if max_new_tokens < 1:
             raise BadSetting(f"max_new_tokens is {max_new_tokens}; expected 1 or more.")
-        self.model, self.max_new_tokens = model, max_new_tokens
+        self.max_new_tokens = max_new_tokens
         self.stop_ids = stop_ids(model, tokenizer)
         self.budget = TokenBudget(batch_tokens, "rollout.batch_tokens")
         self.decoder: Decoder | None = None
         if next(model.parameters()).device.type == "cuda" and supported(model):
             self.decoder = Decoder(model, self.stop_ids, max_new_tokens)
+        elif is_sharded(model):
+            model = whole_copy(model)
+        self.model = model
 
     @classmethod
     def open(cls, source: Source) -> HFEngine:
@@ -70,6 +76,9 @@ class HFEngine(BatchedEngine):
 
     def load(self, model: Any) -> None:
         """Play with the present weights of `model`, adapters merged."""
+        if self.decoder is None and is_sharded(model):
+            copy_weights(self.model, model)
+            return
         self.model = model
         if self.decoder is not None:
             self.decoder.refresh(model)

@@ -11,6 +11,7 @@ from ...digests import check_files, unsealed
 from ...errors import BadFile
 from ...files import read_json
 from ...models.folder import SETTINGS, check_model
+from ...models.tensors import TensorFile
 
 OTHER_CHECKPOINT = "Restore it from a copy, or delete the checkpoint's folder to go on from the one before"
 
@@ -98,13 +99,12 @@ class Checkpoint:
         except BadFile as error:
             raise self._damaged(error) from error
 
-    def tensors(self) -> dict[str, Any]:
-        """Weights and optimiser moments (torch tensors)."""
+    def tensors(self) -> TensorFile:
+        """Weights and optimiser moments, each read when it is asked for."""
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
 
         try:
-            return dict(load_file(self.weights))
+            return TensorFile(self.weights)
         except (OSError, ValueError, SafetensorError) as error:
             raise self._damaged(error) from error
 

@@ -17,6 +17,7 @@ from ...digests import check_files, file_digest, sealed, unsealed
 from ...errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
 from ...files import PARTIAL, atomic_folder, check_folder, read_json, safe_name, write_json
 from ...models.folder import SETTINGS, SaveModel, fill_model, model_iteration, model_settings, write_model
+from ...models.tensors import write_tensors
 from ...steps.batch import StepBatch
 from ..lock import hold
 from ..panels import PanelSummary
@@ -313,20 +314,18 @@ class RunFolder:
 
         Args:
             state: where the run stands.
-            tensors: weights and optimiser moments (torch tensors).
+            tensors: weights and optimiser moments (torch tensors), each asked for once and let go.
             save_model: writes the policy.
             settings: the run's settings, for the model's `hgpo.json`.
             keep: how many of the latest checkpoints to keep.
         """
-        from safetensors.torch import save_file
-
         self.checkpoint_parent.mkdir(parents=True, exist_ok=True)
         for leftover in self.checkpoint_parent.glob(f"{PARTIAL}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         target = self.checkpoint_parent / f"{state.iteration:06d}"
         with atomic_folder(target) as partial:
             written = Checkpoint(partial)
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, written.weights)
+            write_tensors(written.weights, tensors.items(), tensors)
             written.model.mkdir()
             base = os.path.relpath(self.start, target / written.model.name) if self.start.is_dir() else None
             fill_model(written.model, save_model, settings, base, state.iteration)
