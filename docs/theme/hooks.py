@@ -38,6 +38,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Set the formulas and box the tables."""
+    """Set the formulas and box the tables; a single word of code at the start of a row stays on one line."""
     html = set_formulas(html)
+    html = re.sub(r"(<tr>\s*<td>(?:<a id=[^>]*></a>)?<code)(>[^\s<]+</code>)", r'\1 class="name"\2', html)
     return re.sub(r"<table>.*?</table>", r'<div class="wide">\g<0></div>', html, flags=re.DOTALL)

@@ -153,6 +153,7 @@ def check(command: Command) -> None:
     Raises:
         AssertionError, HgpoError, SystemExit: what is wrong with it.
     """
+    assert not command.whole or not any(word.endswith("...") for word in command.words), "it cannot be pasted"
     program, *rest = itertools.dropwhile(_sets_variable, command.words)
     if program == "torchrun":
         program, rest = "hgpo", rest[rest.index("hgpo") + 1 :]

@@ -85,6 +85,7 @@ def test_each_command_is_either_run_or_only_checked_for_a_reason() -> None:
     "line",
     [
         "hgpo trian quickstart",
+        "hgpo eval runs/quickstart/... seed=1",
         "hgpo train quickstrat",
         "hgpo train quickstart updat.lr=1",
         "hgpo train quickstart update.lr=much",

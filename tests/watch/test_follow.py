@@ -8,11 +8,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hgpo.config import as_dict, load
 from hgpo.errors import BadFile
 from hgpo.runs.lock import LOCK, hold, holder_of
 from hgpo.watch import board as boards
@@ -257,6 +259,43 @@ def test_a_folder_of_runs_and_those_that_begin_later(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "runs" / "quickstart")
     board.news({})
     assert [run.about()["state"] for run in board.runs.values()] == ["gone", "gone", "stopped"]
+
+
+def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Written(tmp_path).begin()
+    written.lines(0, 2)
+    run = followed(tmp_path)
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(run.folder), "exists", refuse)
+    monkeypatch.setattr(Followed, "_changed", lambda self, path: True)
+    run.refresh()
+    assert (run.about()["state"], run.about()["sentence"]) == (
+        "broken",
+        "The folder cannot be read: Permission denied.",
+    )
+    assert len(run.series) == 3
+    monkeypatch.undo()
+    run.refresh()
+    assert run.about()["state"] == "stopped"
+
+
+def test_a_hundred_runs_are_looked_at_quickly(tmp_path: Path) -> None:
+    full = as_dict(load("quickstart"))
+    for seed in range(100):
+        Written(tmp_path / f"run{seed:03}", **{**full, "seed": seed}).begin().lines(0, 3)
+    board = Board([tmp_path])
+    assert board.runs[99].title == "seed=99"
+    have = {
+        one["id"]: Cursor(one["generation"], one["count"], one["version"]) for one in board.news({})["runs"]
+    }
+    began = time.process_time()
+    for _ in range(5):
+        board._searched = time.monotonic() + 1000.0  # only looking, not searching
+        assert all("rows" not in one and "about" not in one for one in board.news(have)["runs"])
+    assert (time.process_time() - began) / 5 < 0.1  # a page asks every three seconds
 
 
 def test_a_place_that_is_waited_for_may_become_a_folder_of_runs(tmp_path: Path) -> None:

@@ -120,6 +120,12 @@ def test_other_pages_get_no_data(server: Server, site: str) -> None:
     assert ask(server, "/", Sec_Fetch_Site=site, Sec_Fetch_Mode="cors")[0] == 403
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "", "http://[::1"])
+def test_browsers_that_only_say_their_origin(server: Server, origin: str) -> None:
+    assert ask(server, "/news", Origin=origin)[0] == 403
+    assert ask(server, "/news", Origin=server.address.rstrip("/"))[0] == 200
+
+
 @pytest.mark.parametrize("path", ["/", "/news", "/watch.css", "/groups?run=0&key=000010", "/nowhere"])
 def test_every_reply_is_closed_to_everything_else(server: Server, path: str) -> None:
     _, headers, _ = ask(server, path)
@@ -181,14 +187,24 @@ ODD = [
 ]
 
 
+def raw(server: Server, path: str) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=20) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 @pytest.mark.parametrize("path", ODD)
 def test_odd_questions_have_an_answer(server: Server, path: str) -> None:
-    connection = socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=20)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    reply = b"".join(iter(lambda: connection.recv(65536), b""))
-    connection.close()
+    reply = raw(server, path)
     assert reply.startswith(b"HTTP/1.1 200")
     assert b"Traceback" not in reply
+
+
+@pytest.mark.parametrize(
+    "path", ["http://[", "http://localhost/news", "*", "/[", "/%00", "/news%3f", "/\xff"]
+)
+def test_odd_addresses_lead_nowhere(server: Server, path: str) -> None:
+    assert raw(server, path).startswith(b"HTTP/1.1 404")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +228,14 @@ def test_what_is_not_there_is_a_sentence(server: Server, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "/../../etc/passwd", "/page/watch.html", "/news/", "/run/config.json"]
+    "path",
+    [
+        "/etc/passwd",
+        "/../../etc/passwd",
+        "/page/watch.html",
+        "/news/",
+        "/run/config.json",
+    ],
 )
 def test_no_path_leads_to_a_file(server: Server, path: str) -> None:
     assert ask(server, path)[0] == 404
@@ -265,8 +288,17 @@ def test_recorded_advantages_are_shown_as_they_were_trained_on(server: Server, r
     )
 
 
-def test_damaged_rollouts_are_a_sentence(server: Server, run: Written) -> None:
-    (run.folder.rollouts / "000011.parquet").write_bytes(b"PAR1 nothing of the kind")
+def test_an_error_of_ours_leaves_the_page_standing(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.kept, "_open", lambda *_: 1 / 0)
+    found = asked(server, "/groups?run=0&key=000010")
+    assert "Something is wrong in hgpo itself (ZeroDivisionError" in found["problem"]
+
+
+@pytest.mark.parametrize("content", [b"PAR1 nothing of the kind", b""])
+def test_damaged_rollouts_are_a_sentence(server: Server, run: Written, content: bytes) -> None:
+    (run.folder.rollouts / "000012.jsonl.gz").write_bytes(content or gzip.compress(content))
+    assert "problem" in asked(server, "/groups?run=0&key=000012")
+    (run.folder.rollouts / "000011.parquet").write_bytes(content)
     assert "problem" in asked(server, "/groups?run=0&key=000011")
 
 

@@ -38,7 +38,7 @@ def is_run(folder: Path) -> bool:
     """Whether a run was begun here: other things have a `config.json` too, a model for one."""
     run = RunFolder(folder)
     try:
-        return run.exists() and bool(run.description().config)
+        return run.exists() and (bool(run.description().config) or run.metrics_file.exists())
     except BadFile:
         return run.metrics_file.exists()
     except OSError:
@@ -89,6 +89,8 @@ class Board:
         self.name = secrets.token_hex(4)
         """Tells a page whether it still speaks with the same one."""
         self._count = 0
+        self._named: list[tuple[int, int]] = []
+        """The descriptions by which the runs were called last; no other run has the identity while one is held."""
         self._lock = threading.RLock()
         self._looked = self._searched = -SEARCH
         self.refresh()
@@ -160,6 +162,10 @@ class Board:
         self._count += 1
 
     def _name(self) -> None:
+        described = [(number, id(one.description)) for number, one in self.runs.items()]
+        if described == self._named:
+            return
+        self._named = described
         known = [one for one in self.runs.values() if one.description is not None]
         configs = [_telling(one.description.config) for one in known if one.description is not None]
         for one, title in zip(known, titles(configs, [one.folder.path.name or one.shown for one in known])):

@@ -48,20 +48,25 @@ class Followed:
         self._alarms = Alarms()
         self._seen: dict[Path, tuple[int, ...] | None] = {}
         self._results: Mapping[str, Any] | None = None
-        self._problem = ""
+        self._problem = self._unread = ""
         self._gone = self._lost = False
         self._holder: Holder | None = None
         self._about: dict[str, Any] = {}
 
     def refresh(self) -> None:
         """Look at the folder. A few `stat`s when nothing is new."""
-        self._read_description()
-        self._read_metrics()
-        if self._changed(self.folder.results_file):
-            self._read_results()
-        if self._changed(self.folder.rollouts):
-            self.kept = self._kept_files()
-        self._read_holder()
+        try:
+            self._read_description()
+            self._read_metrics()
+            if self._changed(self.folder.results_file):
+                self._read_results()
+            if self._changed(self.folder.rollouts):
+                self.kept = self._kept_files()
+            self._read_holder()
+        except OSError as error:  # a folder that may not be read, a disk that does not answer
+            self._unread = f"The folder cannot be read: {error.strerror or error}."
+        else:
+            self._unread = ""
         self._settle()
 
     def rename(self, title: str) -> None:
@@ -223,8 +228,8 @@ class Followed:
 
     def _state(self) -> tuple[str, str]:
         """A word for the page's colours, and a sentence for people."""
-        if self._problem:
-            return "broken", self._problem
+        if self._unread or self._problem:
+            return "broken", self._unread or self._problem
         if self._gone:
             return "gone", "The run was deleted; these are its last numbers."
         if self.description is None and self._holder is None:

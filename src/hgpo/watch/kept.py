@@ -129,7 +129,9 @@ class Kept:
     def _read(self, run: Followed, file: Path, number: int) -> Opened:
         rollouts = self._rollouts(run, file)
         name = _trained_with(rollouts)
-        iteration = next(iter(rollouts))
+        iteration = next(iter(rollouts), None)
+        if iteration is None:
+            raise BadFile(f"{file} holds no steps; expected at least one rollout.")
         analysis = analyse(iteration, choose_estimators([name], {}, rollouts.settings))
         advantages = analysis.estimates[name].advantages
         if "advantage" in analysis.batch:

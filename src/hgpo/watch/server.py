@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from ..errors import BadSetting, HgpoError
 from ..inspect.page import asset, policy
@@ -135,14 +135,14 @@ class Handler(BaseHTTPRequestHandler):
         if refusal is not None:
             self._send(*refusal)
             return
-        url = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        if url.path in self.server.files:
-            self._send(HTTPStatus.OK, *self.server.files[url.path])
-        elif url.path == "/inspect":
+        path, _, rest = self.path.partition("?")
+        query = {name: values[0] for name, values in parse_qs(rest).items()}
+        if path in self.server.files:
+            self._send(HTTPStatus.OK, *self.server.files[path])
+        elif path == "/inspect":
             self._give(Server.inspector, query, policy() + "; frame-ancestors 'none'")
-        elif url.path in DATA:
-            self._give(DATA[url.path], query)
+        elif path in DATA:
+            self._give(DATA[path], query)
         else:
             self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"There is nothing here.\n")
 
@@ -163,8 +163,15 @@ class Handler(BaseHTTPRequestHandler):
         if name not in HOSTS or (port and not port.isdigit()):
             said = f"This page is served to this machine alone; ask for {self.server.address}\n"
             return HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", said.encode()
+        origin = self.headers.get("Origin")
+        if origin is not None and origin.lower() != f"http://{host}":
+            return (
+                HTTPStatus.FORBIDDEN,
+                "text/plain; charset=utf-8",
+                b"Only the page itself may ask for this.\n",
+            )
         came_from = self.headers.get("Sec-Fetch-Site", "none")
-        opened = urlsplit(self.path).path == "/" and self.headers.get("Sec-Fetch-Mode", "") == "navigate"
+        opened = self.path == "/" and self.headers.get("Sec-Fetch-Mode", "") == "navigate"
         if came_from not in ("none", "same-origin") and not opened:
             return (
                 HTTPStatus.FORBIDDEN,
@@ -178,6 +185,10 @@ class Handler(BaseHTTPRequestHandler):
             kind, content = method(self.server, query)
         except (HgpoError, OSError) as error:
             kind, content = _json({"problem": str(error)})
+        except Exception as error:
+            # One question that goes wrong must not take the page away from a run that goes on.
+            said = f"Something is wrong in hgpo itself ({type(error).__name__}: {error}); please report it."
+            kind, content = _json({"problem": said})
         self._send(HTTPStatus.OK, kind, content, policy)
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes, policy: str = POLICY) -> None:

@@ -176,7 +176,7 @@ function swatch(line) { return element("span", { class: `swatch b${line.colour %
 function strip(parts, format) {
   const total = parts.reduce((sum, part) => sum + part.value, 0) || 1, box = element("div", { class: "strip" });
   for (const part of parts) {
-    const share = part.value / total, made = element("div", { class: `part b${part.colour % COLOURS}`, title: plain(`${part.name}: ${format(part.value)} (${percent(share)})`, 200) }, share > 0.12 ? part.name : "");
+    const share = part.value / total, made = element("div", { class: `part b${part.colour % COLOURS}`, title: plain(`${part.name}: ${format(part.value)} (${percent(share)})`, 200) }, share > 0.16 ? part.name : "");
     made.style.flexGrow = String(Math.max(0, part.value));
     if (part.value > 0) box.append(made);
   }

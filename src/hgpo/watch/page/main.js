@@ -40,6 +40,7 @@ async function poll() {
     live(silent < 2 ? "no answer, trying again" : "hgpo watch does not answer any more; this is what it said last", "lost");
   }
   try {
+    if (news && news.problem) throw new Error(news.problem);
     if (news) {
       if (board !== news.board) {
         // Another server has taken this address: its runs have other numbers.
