@@ -110,7 +110,7 @@ test-package: $(READY)
 test-browser: $(READY) docs chromium
 	HGPO_REQUIRE_CHROMIUM=1 $(BIN)/python -m pytest -m "browser and not slow"
 
-# The pages of `hgpo inspect` are tested in a real browser.
+# The pages of `hgpo inspect` and `hgpo watch` are tested in a real browser.
 chromium:
 	@command -v chromedriver >/dev/null && command -v chromium >/dev/null \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \

@@ -14,9 +14,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
-# What a kernel does, without one: the cells of a notebook in one namespace, and the pictures that were drawn.
+# What a kernel does, without one: the cells of a notebook in one namespace, inside an event loop, and the pictures that
+# were drawn.
 EXECUTOR = """
-import json, sys
+import asyncio, json, sys
 import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -27,8 +28,10 @@ def show(*_, **__):
     plt.close("all")
 plt.show = show
 space = {"__name__": "__main__"}
-for number, source in enumerate(json.load(open(sys.argv[1]))):
-    exec(compile(source, f"cell {number}", "exec"), space)
+async def notebook():
+    for number, source in enumerate(json.load(open(sys.argv[1]))):
+        exec(compile(source, f"cell {number}", "exec"), space)
+asyncio.run(notebook())
 ends = {name: space["outcome"][name] for name in ("start", "last")}
 json.dump({"shown": shown, **ends}, open(sys.argv[2], "w"))
 """

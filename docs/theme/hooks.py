@@ -38,7 +38,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Set the formulas and box the tables; a single word of code at the start of a row stays on one line."""
+    """Set the formulas and box the tables; names in code stay whole (browsers break `--option` after its dashes)."""
     html = set_formulas(html)
-    html = re.sub(r"(<tr>\s*<td>(?:<a id=[^>]*></a>)?<code)(>[^\s<]+</code>)", r'\1 class="name"\2', html)
+    short = r"<code>(?=[^\s<]{1,28}</code>)"
+    alone = r"(?<=<td>)((?:<a id=[^>]*></a>)?)<code>(?=[^\s<]+</code></td>)"
+    html = re.sub(short, '<code class="name">', re.sub(alone, r'\1<code class="name">', html))
     return re.sub(r"<table>.*?</table>", r'<div class="wide">\g<0></div>', html, flags=re.DOTALL)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo.estimators.groups import Groups, within_task
-from hgpo.steps.labels import dense, sorted_order
+from hgpo.steps.labels import by_appearance, dense, sorted_order
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.sampled_from([1, 7, 10**6, 10**12]))
@@ -52,3 +52,11 @@ def test_the_order_of_labels_is_that_of_a_stable_sort(keys: list[int], unit: int
     assert sorted_order(array).tolist() == np.argsort(array, kind="stable").tolist()
     distinct = sorted(set(array.tolist()))
     assert dense(array).tolist() == [distinct.index(key) for key in array.tolist()]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30))
+def test_numbers_by_appearance_count_up_as_they_first_occur(codes: list[int]) -> None:
+    seen: dict[int, int] = {}
+    expected = [seen.setdefault(code, len(seen)) for code in codes]
+    assert by_appearance(np.array(codes)).tolist() == expected

@@ -29,6 +29,8 @@ LAMBDA_SETTINGS = st.fixed_dictionaries(
     {
         "depth": st.integers(0, 4),
         "lam": st.sampled_from([0.0, 0.5, 1.0]),
+        "value_lam": st.sampled_from([None, 0.0, 0.9, 1.0]),
+        "prior": st.sampled_from([0.0, 0.5, 3.0]),
         "gamma": st.sampled_from([1.0, 0.95, 0.5, 0.0]),
         "sweeps": st.integers(0, 6),
         "shrinkage": st.sampled_from(["empirical", "none"]),
@@ -148,6 +150,97 @@ def test_depth_zero_and_lambda_zero_are_plain_one_step_state_values(
         values = means([r["reward"] + 0.9 * next_value(r, values) for r in rows])
     expected = [r["reward"] + 0.9 * next_value(r, values) - values[s] for r, s in zip(rows, state)]
     np.testing.assert_allclose(found.advantages, expected, rtol=1e-9, atol=1e-9 * 1e6)
+
+
+@common
+@given(
+    step_rows(),
+    st.integers(0, 4),
+    st.sampled_from([0.0, 0.4, 1.0]),
+    st.sampled_from([0.0, 0.9, 1.0]),
+    st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_values_with_a_lambda_of_their_own_and_a_prior_are_as_written_out(
+    rows: Rows, sweeps: int, lam: float, value_lam: float, prior: float
+) -> None:
+    chosen = {"depth": 0, "gamma": 0.9, "sweeps": sweeps, "lam": lam, "value_lam": value_lam, **RAW}
+    found = estimate(StepBatch.from_rows(rows), "hgpo_lambda", prior=prior, **chosen)
+    at = {(r["task"], r["trajectory"], r["step"]): i for i, r in enumerate(rows)}
+    state = [(r["task"], r["observation"]) for r in rows]
+    before = [at.get((r["task"], r["trajectory"], r["step"] - 1)) for r in rows]
+    after = [at.get((r["task"], r["trajectory"], r["step"] + 1)) for r in rows]
+
+    def values(targets: list[float], old: list[float] | None) -> list[float]:
+        by_state = {}
+        for s in set(state):
+            visits = [i for i, other in enumerate(state) if other == s]
+            mean = sum(targets[i] for i in visits) / len(visits)
+            left = mean
+            if old is not None:
+                steps = [before[i] for i in visits]
+                left = sum(mean if b is None else old[b] - rows[b]["reward"] for b in steps) / len(visits)
+            m = len({rows[i]["trajectory"] for i in visits})
+            by_state[s] = (m * mean + prior * left) / (m + prior)
+        return [by_state[s] for s in state]
+
+    def lambda_returns(value: list[float], mix: float) -> list[float]:
+        returns = [0.0] * len(rows)
+        for i in sorted(range(len(rows)), key=lambda i: -rows[i]["step"]):
+            n = after[i]
+            rest = 0.0 if n is None else (1.0 - mix) * value[n] + mix * returns[n]
+            returns[i] = rows[i]["reward"] + 0.9 * rest
+        return returns
+
+    targets, value = found.returns.tolist(), None
+    for _ in range(sweeps):
+        value = values(targets, value)
+        targets = lambda_returns(value, value_lam)
+    value = values(targets, value)
+    score = lambda_returns(value, lam)
+    baseline = value if lam == value_lam else values(score, value)
+    scale = 1e-9 * max(1.0, float(np.abs(found.returns).max()))
+    np.testing.assert_allclose(found.advantages, np.subtract(score, baseline), rtol=1e-9, atol=scale)
+
+
+def test_a_state_that_one_rollout_saw_is_worth_what_the_step_before_left_to_come() -> None:
+    # From the hall two rollouts go on in equal rooms and win once; a third sees a room of its own and wins.
+    rows = chain([0.0, 0.0], "a", True) + chain([0.0, 9.0], "b", True) + chain([0.0, 9.0], "c", True)
+    rows[5]["observation"] = "a room that nobody else saw"
+    chosen = {"depth": 0, "lam": 0.0, "gamma": 1.0, "sweeps": 30, **RAW}
+    alone = estimate(StepBatch.from_rows(rows), "hgpo_lambda", **chosen).advantages
+    np.testing.assert_allclose(alone[4:], [3.0, 0.0])  # all the credit for entering the room
+    shared = estimate(StepBatch.from_rows(rows), "hgpo_lambda", prior=1.0, **chosen).advantages
+    assert shared[4] < 2.5
+    assert shared[5] > 0.5
+
+
+def test_values_that_look_alike_need_a_lambda_of_their_own_near_one() -> None:
+    # Only who takes the key wins, but the hall looks the same with and without it: one step of bootstrapping through
+    # the hall forgets the key, the returns of whoever took it do not.
+    rows: Rows = []
+    for number in range(8):
+        took = number % 2 == 0
+        steps = [
+            ("door", "take key" if took else "look", 0.0),
+            ("You take the key." if took else "You see a key.", "go", 0.0),
+            ("hall", "open", 9.0 if took else 0.0),
+        ]
+        rows += [
+            {
+                "task": "t",
+                "trajectory": number,
+                "step": i,
+                "observation": seen,
+                "action": act,
+                "reward": reward,
+            }
+            for i, (seen, act, reward) in enumerate(steps)
+        ]
+    chosen = {"depth": 0, "lam": 0.0, "gamma": 1.0, **RAW}
+    forgets = estimate(StepBatch.from_rows(rows), "hgpo_lambda", **chosen).advantages
+    np.testing.assert_allclose(forgets[0::3], 0.0, atol=1e-9)
+    knows = estimate(StepBatch.from_rows(rows), "hgpo_lambda", value_lam=1.0, **chosen).advantages
+    np.testing.assert_allclose(knows[0::3], [4.5, -4.5] * 4)
 
 
 def test_many_sweeps_solve_the_bellman_equation_of_the_batch() -> None:
@@ -311,7 +404,10 @@ def test_a_floor_in_reward_units_keeps_tiny_gaps_tiny() -> None:
     assert np.abs(blown_up.advantages).max() > 0.9
 
 
-@pytest.mark.parametrize("chosen", [{"lam": 1.5}, {"lam": -0.1}, {"sweeps": -1}, {"lambda_": 0.5}])
+@pytest.mark.parametrize(
+    "chosen",
+    [{"lam": 1.5}, {"lam": -0.1}, {"sweeps": -1}, {"value_lam": 1.1}, {"prior": -1.0}, {"lambda_": 0.5}],
+)
 def test_settings_out_of_range_are_an_error(chosen: dict[str, Any]) -> None:
     with pytest.raises(HgpoError):
         estimate(StepBatch.from_rows(chain([1.0], "a", True)), "hgpo_lambda", **chosen)

@@ -14,6 +14,8 @@ from hgpo.lab.records import read, records
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "docs" / "lab"
+LIMIT = "hgpo_lambda time_limit=cut"
+FITTED = "hgpo_lambda value_lam=0.9 prior=0.5"
 
 
 def words(path: str) -> str:
@@ -120,6 +122,17 @@ class Figures:
         low, high = change["interval"]
         return f"{-change['mean']:+.3f} ± {(high - low) / 2:.3f}"
 
+    def limits(self, name: str, called: str = "") -> str:
+        """Cosines with a step limit as an end and as a cut."""
+        end, cut = (figure(self.row(name, label)["cosine"], 3) for label in ("hgpo_lambda", LIMIT))
+        return f"{end}{called} and {cut}"
+
+    def fitted(self, name: str) -> str:
+        """How far the settings in question for the values are ahead of the default."""
+        ahead = self.row(name, FITTED)["ours_ahead"]
+        low, high = ahead["interval"]
+        return f"{-ahead['mean']:+.3f}, {-high:+.3f} to {-low:+.3f}"
+
     def said_of(self, name: str) -> str:
         """The cosines of one engine in a sentence."""
         cosines = [
@@ -153,7 +166,7 @@ def test_the_derivation_cites_the_lab_as_it_is(figures: Figures) -> None:
         f"In {f.games['household']['plan']['games']} generated houses with a noisy expert the cosine of the advantages "
         f"is {f.said_of('household')}",
         f"in {f.games['alfworld']['plan']['games']} official ALFWorld games {f.said_of('alfworld')}",
-        f"in 16 tasks of the generated shop {f.said_of('shop')}",
+        f"in {f.games['shop']['plan']['games']} tasks of the generated shop {f.said_of('shop')}",
         f"(`hgpo_lambda` ahead by: houses {signed(f.row('household', 'g2po')['ours_ahead'])}; official games "
         f"{signed(f.row('alfworld', 'g2po')['ours_ahead'])}; shop {signed(f.row('shop', 'g2po')['ours_ahead'])}; "
         f"trained model {signed(f.row('household-quickstart', 'g2po')['ours_ahead'])})",
@@ -171,12 +184,19 @@ def test_the_derivation_cites_the_lab_as_it_is(figures: Figures) -> None:
         f"with two rollouts per task little is shared ({f.world('pairs')} of {f.world('pairs', 'ceiling')})",
         f"(`rare`: {f.world('rare')} of {f.world('rare', 'ceiling')}, HGPO with one shrunk baseline "
         f"{f.world('rare', 'hgpo_shrinkage')})",
-        f"cosine {figure(f.row('household', 'hgpo_lambda')['cosine'], 3)} as an end and "
-        f"{figure(f.row('household', 'hgpo_lambda time_limit=cut')['cosine'], 3)} as a cut",
-        f"(the end ahead by {signed(f.row('household', 'hgpo_lambda time_limit=cut')['ours_ahead'])})",
-        f"{figure(f.row('shop', 'hgpo_lambda')['cosine'], 3)} and "
-        f"{figure(f.row('shop', 'hgpo_lambda time_limit=cut')['cosine'], 3)} in the shop "
-        f"({signed(f.row('shop', 'hgpo_lambda time_limit=cut')['ours_ahead'])})",
+        f"cosine {f.limits('household', ' as an end')} as a cut in generated houses (the end ahead by "
+        f"{signed(f.row('household', LIMIT)['ours_ahead'])})",
+        f"{f.limits('alfworld')} in official ALFWorld games ({signed(f.row('alfworld', LIMIT)['ours_ahead'])})",
+        f"{f.limits('shop')} in the shop ({signed(f.row('shop', LIMIT)['ours_ahead'])})",
+        f"Not by its episode part (cosine {f.engine('alfworld', 'g2po')} with it, "
+        f"{f.engine('alfworld', 'g2po episode_w=0')} without, {f.engine('alfworld', 'g2po step_advantage_w=0')} alone)",
+        f"not by its deviations ({f.engine('alfworld', 'g2po episode_w=0 mode=mean_norm')} without both)",
+        f"cosine {f.engine('household', FITTED)} in the houses (ahead of the default by {f.fitted('household')}), "
+        f"{f.engine('alfworld', FITTED)} in the official games ({f.fitted('alfworld')}), "
+        f"{f.engine('shop', FITTED)} in the shop ({f.fitted('shop')}), "
+        f"{f.engine('household-quickstart', FITTED)} for the trained model ({f.fitted('household-quickstart')})",
+        f"With `lam=0.25` beside them the official games have {f.engine('alfworld', FITTED + ' lam=0.25')} and the "
+        f"shop {f.engine('shop', FITTED + ' lam=0.25')}",
     ):
         assert sentence in text, sentence
     plain = [f.varied(f"hgpo {one}") for one in ("depth=0", "depth=1", "depth=4", "alpha=0", "alpha=2")]

@@ -14,14 +14,17 @@ from typing import Any
 
 import pytest
 
+from hgpo import StepBatch
 from hgpo.config import as_dict, load
 from hgpo.errors import BadFile
 from hgpo.runs.lock import LOCK, hold, holder_of
 from hgpo.watch import board as boards
 from hgpo.watch.board import Board, Cursor, check_place
 from hgpo.watch.follow import Followed
+from hgpo.watch.kept import Kept
 from hgpo.watch.series import Series
 
+from ..worlds import FETCH, WORLD
 from .runs import Written, line
 
 
@@ -343,3 +346,37 @@ def test_a_run_of_thousands_of_iterations_stays_quick(tmp_path: Path) -> None:
         assert len(news["rows"]["iterations"]) == 1
     spent = os.times()
     assert spent.user - began.user < 1.0  # 20 ms for each line would be far too much
+
+
+@pytest.mark.slow
+def test_a_real_run_and_its_resumption(tmp_path: Path) -> None:
+    """What the trainer writes is what is read: metrics, state, kept rollouts with the advantages it trained on."""
+    pytest.importorskip("torch")
+    from hgpo.runs import train
+
+    place = tmp_path / "run"
+    board = Board([place])
+    settings = ["iterations=3", "save_every=2", "eval.every=0", "rollout.keep_every=1", "keep=5"]
+    train(load(FETCH, settings), place, quiet=True)
+    board.news({})
+    (run,) = board.runs.values()
+    assert run.about()["state"] == "ended"
+    assert run.about()["sentence"].startswith("Finished after 3 iterations")
+    assert run.about()["iterations"] == 3
+    assert run.about()["kept"] == ["000001", "000002", "000003"]
+    assert {"success", "return", "entropy", "kl_old", "seconds", "seconds/rollout"} <= run.rows(0)[
+        "columns"
+    ].keys()
+    found = Kept().groups(run, "000003")
+    stored = StepBatch.read(run.folder.rollouts / "000003.parquet")
+    assert found["iteration"] == 3
+    assert found["steps"] == len(stored)
+    shown = [value for task in found["tasks"] for one in task["episodes"] for value in one["advantages"]]
+    assert sorted(shown) == pytest.approx(sorted(stored["advantage"].tolist()), rel=1e-3, abs=1e-6)
+    # The last checkpoint is lost: the run goes on from the one before.
+    shutil.rmtree(place / "checkpoints" / "000003")
+    train(None, place, resume=True, quiet=True, allow_env=WORLD)
+    board.news({})
+    assert said(run) == ["The run went back from iteration 3 to 2: it was resumed from a checkpoint."]
+    assert run.rows(0)["iterations"] == [0, 1, 2, 3]
+    assert run.about()["state"] == "ended"

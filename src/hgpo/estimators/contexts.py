@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import BadSetting, BadSteps, MissingExtra
 from ..steps.batch import StepBatch
 from ..steps.columns import Categorical, IntArray
-from ..steps.labels import dense
+from ..steps.labels import by_appearance, changes, dense
 from .groups import within_task
 
 Key = Literal["observation", "observation_action", "prompt", "state_key"]
@@ -44,17 +44,20 @@ def contexts(batch: StepBatch, key: Key = "observation", similarity: float = 1.0
     """Number the states of a batch; `similarity` < 1 merges near-equal text of a task first."""
     if key not in get_args(Key):
         raise BadSetting(f"key={key!r} was given; expected one of {', '.join(get_args(Key))}.")
-    order, tasks = batch.trajectories.order, batch.trajectories.task_ids
+    order = batch.trajectories.order
+    # Numbers follow the canonical order: sums over groups are taken in the order of their numbers, and a column's are
+    # those of the rows.
+    tasks = np.cumsum(changes(batch.trajectories.task_ids))
     column = batch.encoded("observation" if key == "observation_action" else key)
     state = column.codes[order]
     if similarity < 1.0:
         state = merge_similar(tasks, state, column, similarity)
-    state = within_task(state, tasks)
+    state = within_task(by_appearance(state), tasks)
     current = dense(tasks * (int(state.max()) + 1) + state)
     if key != "observation_action":
         return Contexts(current, current)
     actions = batch.encoded("action")
-    return Contexts(current, dense(current * len(actions.values) + actions.codes[order]))
+    return Contexts(current, dense(current * len(actions.values) + by_appearance(actions.codes[order])))
 
 
 def merge_similar(tasks: IntArray, state: IntArray, column: Categorical, threshold: float) -> IntArray:

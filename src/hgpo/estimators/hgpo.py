@@ -278,7 +278,7 @@ def shrunk(record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s
         task_means = Groups.of(roots.labels, returns).means[roots.labels]
         values = nested_means(parts, weights, returns, task_means)
     seen = nested.nested_levels(levels, returns, values.values, [own > 0.0 for own in values.weights])
-    terms = nested.level_terms(parts, seen, returns, lambda: values, roots)
+    terms = nested.level_terms(parts, seen, returns, lambda: values, ("task", roots))
     advantages = without_rounding(returns - values.result, returns, values.result)
     floor = FLOOR if s.std_floor is None else s.std_floor
     advantages, terms = nested.divide(advantages, terms, record, s.mode, "batch", floor)

@@ -13,9 +13,15 @@ out: an estimate of the value of every context that was visited. So
 
        A_t = sum_{j >= 0} (gamma lam)^j delta_{t+j}
 
+   With `value_lam` step 1 has a lambda of its own. V(t) + A_t is then another number than y_t, so it is compared with
+   its own nested means instead of V(t);
+
 3. steps that took the same action in the same context estimate the same advantage, so A is averaged over them,
    again over nested levels (only where the batch has actions);
 4. one division by the deviation over the batch, with a floor in reward units.
+
+Level 0 is a plain mean, or with `prior` it too is shrunk, toward what the steps before its visits left to come
+(`Valuation.root`).
 
 After the last step of a trajectory V is 0 if the task ended there: with `done`, and with `truncated`, a step limit
 being part of the task unless `time_limit="cut"`. Otherwise the rollout was cut and V is that of the context which
@@ -34,6 +40,7 @@ import numpy as np
 
 from ..settings import Settings, setting
 from ..steps.columns import FloatArray
+from ..steps.labels import by_appearance
 from ..steps.order import Trajectories
 from . import base
 from .base import Estimator, Record
@@ -43,7 +50,9 @@ from .nested import divide, level_terms, nested_levels, nested_term, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
 from .shrinkage import (
+    Nested,
     Partition,
+    PreparedLevel,
     level_weights,
     means_of_others,
     nested_means,
@@ -71,6 +80,19 @@ class HgpoLambdaSettings(Settings):
         "only the return.",
         low=0.0,
         high=1.0,
+    )
+    value_lam: float | None = setting(
+        None,
+        "lambda of the returns that the values are fitted to; none is `lam`. Nearer to 1 is safer where different "
+        "situations look alike.",
+        low=0.0,
+        high=1.0,
+    )
+    prior: float = setting(
+        0.0,
+        "How many rollouts it counts as in the value of a state what the steps before left to come; 0 takes the mean "
+        "of the visits as it is.",
+        low=0.0,
     )
     gamma: float = setting(0.95, "Discount.", low=0.0, high=1.0)
     sweeps: int = setting(5, "Times the values are fitted again to lambda-returns.", low=0, high=1000)
@@ -127,26 +149,34 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     weights = level_weights(parts, None, returns)
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
+    valuation = Valuation.of(parts, weights, rewards, trajectories, 0.0 if s.shrinkage == "none" else s.prior)
     cuts = find_cuts(record, parts, s.key, s.similarity, s.time_limit)
-    by_level, targets = fit(rewards, returns, trajectories, parts, weights, cuts, s)
-    value = by_level[-1]
-    following = next_values(value, trajectories, cuts, by_level)
+    fitted = fit(valuation, returns, cuts, s)
+    value = fitted.by_level[-1]
+    following = next_values(value, trajectories, cuts, fitted.by_level)
     errors = td_errors(rewards, value, following, s.gamma)
     advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
     score = advantages + value
+    if s.lam != value_lambda(s):
+        fitted = Fitted(valuation.by_level(score, value), score, value)
+        advantages = score - fitted.by_level[-1]
+    baseline = fitted.by_level[-1]
     counts = [(weight > 0.0)[part.labels] for part, weight in zip(parts, weights)]
-    seen = nested_levels(levels, targets, by_level, counts)
+    seen = nested_levels(levels, fitted.targets, fitted.by_level, counts)
     if s.baseline == "leave_one_out":
         roots = task_roots(record)
         others = means_of_others(parts, weights, score, roots)
         advantages = score - others.result
-        terms = level_terms(parts, seen, score, lambda: others, roots)
+        terms = level_terms(parts, seen, score, lambda: others, ("task", roots))
     else:
-        terms = level_terms(parts, seen, score, cache(lambda: nested_means(parts, weights, targets, targets)))
+        means = cache(lambda: valuation.nested(fitted.targets, fitted.before))
+        terms = level_terms(
+            parts, seen, score, means, ("step before", parts[0]) if valuation.prior > 0.0 else None
+        )
     own, own_terms = advantages, terms
     pools = s.pool_actions and "action" in record.batch
     if pools:
-        advantages, terms = pooled(record, parts, advantages, returns - value)
+        advantages, terms = pooled(record, parts, advantages, returns - baseline)
     advantages = without_rounding(advantages, rewards, value)
     advantages, terms = divide(advantages, terms, record, s.mode, s.normalise_over, s.std_floor)
     sums = plain_sum(advantages, terms)
@@ -167,26 +197,88 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     return Result(advantages, returns, levels, sums, lambda_returns)
 
 
-def fit(
-    rewards: FloatArray,
-    returns: FloatArray,
-    trajectories: Trajectories,
-    parts: list[Partition],
-    weights: list[FloatArray],
-    cuts: Cuts,
-    s: HgpoLambdaSettings,
-) -> tuple[list[FloatArray], FloatArray]:
-    """Values [steps] of all contexts as far as each level, and the lambda-returns [steps] they were fitted to."""
-    targets = returns
-    levels = prepared(parts, weights)
+def value_lambda(s: HgpoLambdaSettings) -> float:
+    """lambda of the returns that the values are fitted to."""
+    return s.lam if s.value_lam is None else s.value_lam
+
+
+@dataclass(frozen=True)
+class Valuation:
+    """How values of contexts are made from numbers of steps."""
+
+    parts: list[Partition]
+    weights: list[FloatArray]
+    """[groups] of each level: how much its own mean counts."""
+    levels: list[PreparedLevel | None]
+    rewards: FloatArray
+    """[steps]"""
+    trajectories: Trajectories
+    prior: float
+
+    @classmethod
+    def of(
+        cls,
+        parts: list[Partition],
+        weights: list[FloatArray],
+        rewards: FloatArray,
+        trajectories: Trajectories,
+        prior: float,
+    ) -> Valuation:
+        """With weights [groups] of every level; a prior gives the mean over m rollouts the weight m / (m + prior)."""
+        if prior > 0.0:
+            visitors = parts[0].num_trajectories
+            weights = [visitors / (visitors + prior), *weights[1:]]
+        return cls(parts, weights, prepared(parts, weights), rewards, trajectories, prior)
+
+    def by_level(self, targets: FloatArray, before: FloatArray | None) -> list[FloatArray]:
+        """v_k [steps] of every level, fitted to targets [steps]; `before` [steps] are the values until now."""
+        return nested_values(self.levels, targets, self.root(targets, before))
+
+    def nested(self, targets: FloatArray, before: FloatArray | None) -> Nested:
+        """The same with what it is made of."""
+        return nested_means(self.parts, self.weights, targets, self.root(targets, before))
+
+    def root(self, targets: FloatArray, before: FloatArray | None) -> FloatArray:
+        """What the value of a state is shrunk toward. Float64 [steps].
+
+        The mean over its visits of V(t-1) - r_{t-1}, what the step before left to come; a visit that begins a
+        rollout, and any visit while there are no values yet, has the state's own mean.
+        """
+        if self.prior == 0.0:
+            return targets
+        own = self.parts[0].means(targets)
+        if before is None:
+            return own
+        left = own.copy()
+        follows = np.flatnonzero(self.trajectories.step > 0)
+        left[follows] = before[follows - 1] - self.rewards[follows - 1]
+        return self.parts[0].means(left)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Values that were fitted."""
+
+    by_level: list[FloatArray]
+    """v_k [steps] as far as each level."""
+    targets: FloatArray
+    """[steps] what they were fitted to."""
+    before: FloatArray | None
+    """[steps] the values before that; None for the first."""
+
+
+def fit(valuation: Valuation, returns: FloatArray, cuts: Cuts, s: HgpoLambdaSettings) -> Fitted:
+    """Values of all contexts, fitted to lambda-returns [steps]."""
+    rewards, trajectories = valuation.rewards, valuation.trajectories
+    targets, value, lam = returns, None, value_lambda(s)
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
-    sweeps = s.sweeps if s.lam < 1.0 or len(cuts.rows) else 0
+    sweeps = s.sweeps if lam < 1.0 or len(cuts.rows) or valuation.prior > 0.0 else 0
     for _ in range(sweeps):
-        by_level = nested_values(levels, targets)
+        by_level = valuation.by_level(targets, value)
         value = by_level[-1]
         following = next_values(value, trajectories, cuts, by_level)
-        targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, s.lam)
-    return nested_values(levels, targets), targets
+        targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, lam)
+    return Fitted(valuation.by_level(targets, value), targets, value)
 
 
 def generalised_advantages(
@@ -228,7 +320,7 @@ def pooled(
     exact values, and free of what the bootstrapped advantages of one batch have in common.
     """
     actions = record.batch.encoded("action")
-    acted, count = actions.codes[record.trajectories.order], len(actions.values)
+    acted, count = by_appearance(actions.codes[record.trajectories.order]), len(actions.values)
     parts = [Partition.of(one.labels * count + acted, record.trajectories.trajectory_ids) for one in contexts]
     weights = level_weights(parts, None, residuals)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import BoolArray, FloatArray
-from ..steps.labels import dense
+from ..steps.labels import changes, dense
 from .base import Mode, Record
 from .groups import Groups
 from .scale import Over, floored_deviation
@@ -19,7 +19,7 @@ from .terms import Level, Numbers, Shrinkage, Term
 
 def task_roots(record: Record) -> Partition:
     """The tasks as the groups above level 0."""
-    return Partition.of(dense(record.trajectories.task_ids), record.trajectories.trajectory_ids)
+    return Partition.of(np.cumsum(changes(record.trajectories.task_ids)), record.trajectories.trajectory_ids)
 
 
 def nested_levels(
@@ -46,19 +46,20 @@ def level_terms(
     seen: Sequence[Level],
     score: FloatArray,
     baseline: Callable[[], Nested],
-    roots: Partition | None = None,
+    above: tuple[str, Partition] | None = None,
 ) -> tuple[Term, ...]:
     """score - baseline().result [steps] as one comparison per level, each with the share of its mean in the baseline.
 
     Every step has every level here: one that is too early for a level is compared with the others of its parent group
-    that are. With `roots` the estimate above the first level is a comparison of its own, with the task.
+    that are. With `above`, a name and groups, the estimate above the first level is a comparison of its own.
     """
     terms = [
         nested_term(f"level {number}", part, baseline, number, score, level)
         for number, (part, level) in enumerate(zip(parts, seen))
     ]
-    if roots is not None:
-        terms.insert(0, nested_term("task", roots, baseline, -1, score))
+    if above is not None:
+        name, groups = above
+        terms.insert(0, nested_term(name, groups, baseline, -1, score))
     return tuple(terms)
 
 

@@ -249,9 +249,11 @@ def prepared(parts: list[Partition], weights: list[FloatArray]) -> list[Prepared
     return [PreparedLevel.of(part, weight) for part, weight in zip(parts, weights)]
 
 
-def nested_values(levels: list[PreparedLevel | None], values: FloatArray) -> list[FloatArray]:
-    """v_k [steps] of every level, as `nested_means` has them, from `values` [steps] downward."""
-    estimate, by_level = values, []
+def nested_values(
+    levels: list[PreparedLevel | None], values: FloatArray, start: FloatArray | None = None
+) -> list[FloatArray]:
+    """v_k [steps] of every level, as `nested_means` has them, from `start` [steps] downward (or from `values`)."""
+    estimate, by_level = values if start is None else start, []
     for level in levels:
         estimate = estimate if level is None else level.mix(values, estimate)
         by_level.append(estimate)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..play.episode import Episode, Moment, play_on, run_episode
+from ..play.loops import complete
 from ..play.policy import Policy
 from ..play.stage import Stage
 from ..seeds import derive
@@ -66,7 +67,7 @@ def branch(
     stage: Stage, policy: Policy, task: str, index: int, *, seed: int, continuations: int, gamma: float
 ) -> Branched:
     """Play rollout `index` of `task`, then `continuations` from each of its states; `seed` decides every draw."""
-    return asyncio.run(_branch(stage, policy, task, index, seed, continuations, gamma))
+    return complete(_branch(stage, policy, task, index, seed, continuations, gamma))
 
 
 async def _branch(

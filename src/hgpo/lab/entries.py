@@ -108,7 +108,25 @@ def with_engine() -> list[Entry]:
         Entry(f"{OURS} time_limit=cut", OURS, {"time_limit": "cut"}),
         Entry(f"{OURS} lam=0 time_limit=cut", OURS, {"lam": 0.0, "time_limit": "cut"}),
     ]
-    return [*ENTRIES.values(), *lambdas(), *depths, *cuts]
+    fitted: list[dict[str, Any]] = [
+        {"value_lam": 0.9},
+        {"prior": 0.5},
+        {"value_lam": 0.9, "prior": 0.5},
+        {"value_lam": 0.9, "prior": 0.5, "time_limit": "cut"},
+        {"value_lam": 0.9, "prior": 0.5, "lam": 0.25},
+    ]
+    values = [Entry(_label(OURS, settings), OURS, settings) for settings in fitted]
+    taken_apart: list[dict[str, Any]] = [
+        {"episode_w": 0.0},
+        {"episode_w": 0.0, "mode": "mean_norm"},
+        {"step_advantage_w": 0.0},
+    ]
+    parts = [Entry(_label("g2po", settings), "g2po", settings) for settings in taken_apart]
+    return [*ENTRIES.values(), *lambdas(), *depths, *cuts, *values, *parts]
+
+
+def _label(name: str, settings: dict[str, Any]) -> str:
+    return " ".join([name, *(f"{key}={_text(value)}" for key, value in settings.items())])
 
 
 def choose(names: Sequence[str] | None) -> list[Entry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from ..envs.registry import make
 from ..errors import BadEnv, BadSetting, EnvironmentFailed, HgpoError, UnknownName
 from .collect import Collection, Job, collect
 from .episode import Episode, Limits
+from .loops import complete
 from .memory import MemoryFactory
 from .policy import Policy
 from .prompts import PromptStyle
@@ -179,7 +179,7 @@ class Stage:
                 max_reuse=self.env.max_reuse,
                 name=self.env.name,
             )
-        return asyncio.run(self.collect(policy, jobs, self._pool, on_episode, max_steps))
+        return complete(self.collect(policy, jobs, self._pool, on_episode, max_steps))
 
     async def collect(
         self,

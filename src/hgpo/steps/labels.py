@@ -39,6 +39,19 @@ def dense(keys: IntArray) -> IntArray:
     return labels
 
 
+def by_appearance(codes: IntArray) -> IntArray:
+    """Renumber whole numbers from 0 [n] in the order in which they first occur. Int [n]."""
+    highest = np.maximum.accumulate(codes)
+    if not highest[:1].any() and (highest[1:] - highest[:-1] <= 1).all():
+        return codes  # as a column is numbered when it is read
+    first = np.full(int(highest[-1]) + 1, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal numbers the last one stays, the first of all
+    ranks = np.empty_like(first)
+    ranks[np.argsort(first, kind="stable")] = np.arange(len(first))
+    numbered: IntArray = ranks[codes]
+    return numbered
+
+
 def changes(ordered: IntArray) -> IntArray:
     """1 where a value differs from the one before it, 0 elsewhere and at the start. Int [n]."""
     changed = np.empty(len(ordered), dtype=np.int64)
