@@ -191,9 +191,15 @@ def test_no_process_holds_more_than_its_share_and_one_tensor(tmp_path: Path) -> 
     assert math.isclose((tmp_path / "saved/model.safetensors").stat().st_size, size, rel_tol=0.01)
 
 
-def test_gradients_are_exchanged_once_per_optimiser_step(tmp_path: Path) -> None:
+def test_gradients_are_exchanged_once_per_optimiser_step_or_pass(tmp_path: Path) -> None:
     config, _ = tight("sampled")
-    for one in work("exchanges", tmp_path):
-        assert one["passes"] > 2 * config.update.updates, "several passes for each"
-        # Every layer is a unit, and all the rest is one.
-        assert one["reductions"] == config.update.updates * (config.model.layers + 1)
+    units = config.model.layers + 1  # every layer is one, and all the rest
+    found = {}
+    for often in ("step", "pass"):
+        found[often] = work("exchanges", tmp_path, often)[1]
+        assert found[often]["passes"] > 2 * config.update.updates, "several passes for each step"
+    assert found["step"]["reductions"] == units * config.update.updates
+    assert found["pass"]["reductions"] == units * found["pass"]["passes"]
+    for name in ("loss/policy", "grad_norm"):
+        one, other = (found[often]["metrics"][name] for often in ("step", "pass"))
+        assert one == pytest.approx(other, rel=1e-4)

@@ -102,14 +102,16 @@ def out_of_memory(
     }
 
 
-def exchanges(processes: Processes, folder: Path) -> dict[str, Any]:
-    """How often two optimiser steps of several passes each exchange gradients."""
+def exchanges(processes: Processes, folder: Path, often: str) -> dict[str, Any]:
+    """How often two optimiser steps of several passes each exchange gradients: once per `often`."""
     import torch.distributed as dist
 
     config, model = tight("sampled")
     config = replace(config, update=replace(config.update, micro_tokens=40))
     learner = Learner(model if processes.first else None, config, processes, 0)
-    counts = {"reductions": 0, "passes": 0}
+    assert learner.once, "a CPU has the room"
+    learner.once = often == "step"
+    counts: dict[str, Any] = {"reductions": 0, "passes": 0}
     name = "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"
     plain, scores = getattr(dist, name), learner.passes.scores
 
@@ -123,7 +125,7 @@ def exchanges(processes: Processes, folder: Path) -> dict[str, Any]:
 
     setattr(dist, name, counted_reduction)
     learner.passes.scores = counted_scores  # type: ignore[method-assign]
-    learner.update(rows(), 0)
+    counts["metrics"] = learner.update(rows(), 0)
     return counts
 
 

@@ -34,7 +34,11 @@ def add_adapters(model: Any, config: ModelConfig) -> Any:
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[Any]:
     """The model as it was before its adapters: the reference policy of a LoRA run costs no memory."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with model.disable_adapter():
+        # peft freezes adapters that it leaves aside; FSDP2, which looks once at its first pass, must not see that.
+        for parameter in trained:
+            parameter.requires_grad_(True)
         yield model
 
 
