@@ -31,7 +31,10 @@ def who(document: dict[str, Any]) -> str:
 def head(document: dict[str, Any]) -> str:
     """What was played, in a sentence."""
     plan = document["plan"]
-    settings = ", ".join(f"{name} {value}" for name, value in plan["env"].items())
+    settings = ", ".join(
+        f"{name} {' and '.join(value) if isinstance(value, list) else value}"
+        for name, value in plan["env"].items()
+    )
     return (
         f"{plan['games']} games of `{document['engine']}`{f' ({settings})' if settings else ''}, {plan['rollouts']} "
         f"rollouts of each by {who(document)} (success {document['success']:.0%}, {document['steps']:.1f} steps); "
@@ -77,7 +80,7 @@ def section(name: str, document: dict[str, Any], picture: bool) -> str:
     parts = [
         f"### {title(document)}",
         f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:",
-        f"    {document['command']} --out docs",
+        f"```sh\n{document['command']} --out docs\n```",
         rows(document, main),
         f"![{name}](lab/{name}.svg)" if picture else "",
     ]

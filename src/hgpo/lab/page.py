@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 from ..errors import BadSetting
@@ -11,6 +12,8 @@ from . import games_report, report
 from .records import WORLDS_RECORD, Document, dump, records
 
 TITLE = "# The estimator lab"
+WIDTH = 120
+"""Columns of the page's source."""
 
 
 def write_page(folder: Path, document: Document, name: str | None = None) -> None:
@@ -49,4 +52,32 @@ def page(place: Path) -> str:
         parts += [games_report.section(name, one, f"{name}.svg" in plots) for name, one in games.items()]
     if worlds is not None:
         parts += report.sections(worlds, plots)
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return wrapped("\n\n".join(part for part in parts if part)) + "\n"
+
+
+def wrapped(text: str) -> str:
+    """Markdown with its sentences in lines of at most `WIDTH`; tables, code and pictures stay as they are.
+
+    >>> print(wrapped("- " + "word " * 30).replace(" ", "."))
+    -.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word.word
+    ..word.word.word.word.word.word.word
+    """
+    blocks = []
+    for block in text.split("\n\n"):
+        if block.startswith("- "):
+            items = block[2:].split("\n- ")
+            blocks.append("\n".join(_fill(item, "- ") for item in items))
+        else:
+            blocks.append(block if block.startswith(("|", "#", "!", "```")) else _fill(block))
+    return "\n\n".join(blocks)
+
+
+def _fill(sentences: str, bullet: str = "") -> str:
+    return textwrap.fill(
+        sentences,
+        WIDTH,
+        initial_indent=bullet,
+        subsequent_indent=" " * len(bullet),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

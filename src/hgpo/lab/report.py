@@ -267,13 +267,15 @@ def sections(document: dict[str, Any], plots: set[str]) -> list[str]:
 
 
 OPENING = """What each estimator makes of the same rollouts, where the true advantage of every step is known: measured
-in real engines, by playing on from copies of every state, and computed exactly in small worlds. The derivation of
-`hgpo_lambda` is in [hgpo-lambda.md](hgpo-lambda.md). Every section names the command that made its numbers; the
+in real engines, by playing on from copies of every state, and computed exactly in small worlds. How
+`hgpo_lambda` is derived: [HGPO-lambda](hgpo-lambda.md). Every section names the command that made its numbers; the
 records beside this page (`lab/*.json`) have all of them."""
 
 INTRODUCTION = """These tables and plots are written by
 
-    {command} --out docs
+```sh
+{command} --out docs
+```
 
 ({minutes} minutes of processor time, shared between the cores) with {seeds} worlds drawn of each kind and {batches}
 groups of rollouts in each for the measures; {learning_seeds} policies of each kind trained for {updates} updates;
