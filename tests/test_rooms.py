@@ -33,6 +33,7 @@ NEEDS_TORCH = (
     "runs.training",
     "trl.cpu",
     "trl.local",
+    "verl.attention",
     "verl.cpu",
 )
 NEEDS_VERL = ("verl.buffer", "verl.loop", "verl.plugin", "verl.trainer")

@@ -58,6 +58,19 @@ class Layout:
             uses=put(packing.uses, np.int32),
         )
 
+    @classmethod
+    def of_rows(cls, positions: torch.Tensor) -> Layout:
+        """The layout of rows that stand end to end and share nothing.
+
+        Args:
+            positions: [tokens] place of each token in its row; a row begins wherever it is 0.
+        """
+        begins = torch.nonzero(positions == 0).flatten()
+        starts = torch.cat([begins, begins.new_tensor([len(positions)])]).to(torch.int32)
+        longest = int(starts.diff().max())
+        none = positions.new_empty(0)
+        return cls(positions, positions, starts, starts, longest, longest, None, none, none)
+
 
 def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layout: Layout) -> torch.Tensor:
     """What every token sees: [tokens, heads, head size].

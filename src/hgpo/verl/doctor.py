@@ -230,15 +230,8 @@ def _engines(wanted: str = "") -> Iterator[Finding]:
             "neither vllm nor sglang is installed",
             "pip install 'verl[vllm]' (its pins decide the version of torch)",
         )
-    if installed("flash-attn") is None:
-        yield Finding(
-            "flash-attn",
-            "warning",
-            "not installed: training pads rows (model.attention=sdpa), which is slower",
-            "pip install flash-attn --no-build-isolation, then model.attention=flash_attention_2",
-        )
-    else:
-        yield Finding("flash-attn", "ok", str(installed("flash-attn")))
+    version = installed("flash-attn")
+    yield Finding("flash-attn", "ok", str(version) if version else "not installed, and not needed")
 
 
 def _gpus(ray_address: str, wanted: int = 0) -> Iterator[Finding]:

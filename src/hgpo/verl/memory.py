@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..config.schema import Config
 from ..models.shape import Shape
 from .overrides import Cluster
-from .translation import pass_tokens
+from .translation import packs, pass_tokens
 
 GB = 1e9
 CHUNK = 512
@@ -78,7 +78,7 @@ def reckon(config: Config, cluster: Cluster, shape: Shape, gpu: float = 80 * GB)
     else:
         state = count * 16
         sentence = f"{billions} x 16 bytes (float32 weight, gradient, two moments) / {shards} GPUs"
-    padded = 1 if config.model.attention.startswith("flash") else PADDING
+    padded = 1 if packs(config) else PADDING
     tokens = pass_tokens(config) * padded
     kept = shape.layers if config.model.gradient_checkpointing else 0
     inside = 2 * (8 * shape.hidden + 4 * shape.intermediate)

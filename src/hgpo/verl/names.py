@@ -12,6 +12,8 @@ MODES = {
     "separate_async": "hgpo_separate_async",
 }
 """verl's trainer modes, and ours on top of them."""
+PACKED_ATTENTION = "hgpo_packed"
+"""The attention over packed rows, in transformers."""
 CPU_ROLLOUT = "hgpo_cpu"
 """The rollout server of dry runs."""
 CPU_SWITCH = "HGPO_VERL_CPU"

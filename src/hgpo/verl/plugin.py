@@ -22,9 +22,10 @@ def register() -> None:
         from .cpu import activate
 
         activate()
-    from . import advantage, loop, trainer
+    from . import advantage, attention, loop, trainer
 
     advantage.register()
+    attention.register()
     loop.register()
     trainer.register()
 

@@ -16,6 +16,7 @@ from typing import Any
 from ..config.schema import Config, experiment_name
 from ..errors import BadSetting
 from ..settings import settings_of
+from .names import PACKED_ATTENTION
 
 REF = "actor_rollout_ref"
 ACTOR, ROLLOUT, MODEL = f"{REF}.actor", f"{REF}.rollout", f"{REF}.model"
@@ -88,6 +89,11 @@ def pass_tokens(config: Config) -> int:
     agent = config.agent
     longest = agent.max_prompt_tokens + agent.max_response_tokens
     return max(longest, config.update.micro_tokens)
+
+
+def packs(config: Config) -> bool:
+    """Whether rows stand end to end in a pass, without padding: it takes a kernel that keeps them apart."""
+    return config.model.attention == "sdpa" or config.model.attention.startswith("flash")
 
 
 def _warmup(config: Config, start: Start) -> dict[str, Any]:
@@ -178,9 +184,10 @@ FATES: dict[str, Fate] = {
     ),
     "model.attention": Translated(
         lambda config, start: {
-            f"+{MODEL}.override_config.attn_implementation": config.model.attention,
-            # Packing rows without padding needs a kernel for it.
-            f"{MODEL}.use_remove_padding": config.model.attention.startswith("flash"),
+            f"+{MODEL}.override_config.attn_implementation": PACKED_ATTENTION
+            if config.model.attention == "sdpa"
+            else config.model.attention,
+            f"{MODEL}.use_remove_padding": packs(config),
         }
     ),
     "warm.episodes": _START,
