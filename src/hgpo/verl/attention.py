@@ -66,7 +66,7 @@ def packed_attention(
     if kind == torch.float32 and torch.is_autocast_enabled(query.device.type):
         # Rotation is in float32; the kernel is made for halves.
         kind = torch.get_autocast_dtype(query.device.type)
-    q, k, v = (one[0].transpose(0, 1).to(kind) for one in (query, key, value))
+    q, k, v = (one[0].transpose(0, 1).to(kind).contiguous() for one in (query, key, value))
     return attend(q, k, v, _layout(position_ids)).to(value.dtype)[None], None
 
 
