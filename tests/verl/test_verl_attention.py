@@ -93,3 +93,23 @@ def test_another_scale_is_kept() -> None:
         None, query, key, value, None, scaling=0.7, position_ids=torch.arange(6)[None]
     )
     torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_computes_the_same() -> None:
+    random = torch.Generator().manual_seed(4)
+    sizes = (300, 17, 513, 1)
+    positions = torch.cat([torch.arange(size) for size in sizes])[None]
+    given = [torch.randn(1, heads, sum(sizes), 64, generator=random) for heads in (9, 3, 3)]
+    weights = torch.randn(1, sum(sizes), 9, 64, generator=random)
+    here = [one.clone().requires_grad_() for one in given]
+    there = [one.cuda().bfloat16().requires_grad_() for one in given]
+    wanted, _ = packed_attention(None, *here, None, position_ids=positions)
+    found, _ = packed_attention(None, *there, None, position_ids=positions.cuda())
+    (wanted * weights).sum().backward()
+    (found * weights.cuda()).sum().backward()
+    for one, other in zip((found, *(t.grad for t in there)), (wanted, *(t.grad for t in here))):
+        assert one is not None
+        assert other is not None
+        torch.testing.assert_close(one.float().cpu(), other, atol=5e-2, rtol=5e-2)
