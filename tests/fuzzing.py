@@ -276,7 +276,7 @@ RUN_FILES = (
     "curves.png",
     "rollouts/000001.parquet",
     "rollouts/000002.parquet",
-    *(f"{folder}/{name}" for folder in ("start", "model") for name in _MODEL),
+    *(f"{folder}/{name}" for folder in ("start", "model") for name in ("README.md", *_MODEL)),
     *(
         f"checkpoints/{iteration}/{name}"
         for iteration in ("000000", "000002")
