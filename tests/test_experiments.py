@@ -18,6 +18,7 @@ pytest.importorskip("matplotlib")
 from hgpo.config import as_dict, load, resolved_estimator
 from hgpo.config.schema import Config
 from hgpo.estimators.table import ESTIMATORS
+from hgpo.runs.statistics import over_runs
 from hgpo.settings import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -284,6 +285,33 @@ def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
         assert f"{shown}{one['new_tokens_per_second']:,.0f} | {one['seconds_over_limit']:.1f} |" in page, one
     seconds = [row["seconds"] for row in record("alfworld/speed.json")["curve"]]
     assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in " ".join(page.split())
+
+
+def test_the_pages_say_what_other_roots_and_the_cut_did_in_learning() -> None:
+    runs = record("quickstart/values.json")["runs"]
+    study = {(run["arm"], run["seed"]): run for run in runs}
+    assert len(study) == len(runs) == 20
+    whole = {run["name"]: run for run in record("quickstart/results.json")["runs"]}
+    assert all(whole[run["name"]] == run for run in runs if run["arm"] == "hgpo_lambda")
+
+    def ahead(arm: str) -> list[str]:
+        ends = [
+            [100 * study[name, seed]["evaluated"][-1][1] for seed in range(11, 16)]
+            for name in (arm, "hgpo_lambda")
+        ]
+        found = over_runs([one - other for one, other in zip(*ends)])
+        return [f"{found[name]:.1f}" for name in ("mean", "low", "high")]
+
+    page = " ".join((ROOT / "docs" / "hgpo-lambda.md").read_text().split())
+    for arm, words in (
+        ("value head as root", "the head ends {} points below `hgpo_lambda` ({} to {})"),
+        ("task mean as root", "the task's mean {} below ({} to {})"),
+    ):
+        mean, low, high = (number.lstrip("-") for number in ahead(arm))
+        assert words.format(mean, high, low) in page
+    mean, low, high = ahead("time_limit=cut")
+    said = " ".join((ROOT / "docs" / "results.md").read_text().split())
+    assert f"+{mean} points ({low} to +{high})" in said
 
 
 def test_the_results_page_shows_what_the_records_say(tmp_path: Path) -> None:
