@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from ..config.schema import Config, UpdateConfig
-from ..errors import BadFile, BadSetting, NotFinite
+from ..errors import BadSetting, NotFinite
 from ..models.blueprint import Blueprint
 from ..models.device import device_memory
 from ..models.lora import add_adapters
@@ -31,7 +31,8 @@ from .masters import Masters
 from .objective import loss_sum
 from .passes import Cut, PackedPasses, PaddedPasses, Passes, can_pack
 from .schedule import rate
-from .shards import Shards, hand_out, put
+from .shards import Shards, hand_out
+from .state import State, restore
 
 T = TypeVar("T")
 
@@ -369,7 +370,7 @@ class Learner:
 
     def state(self) -> Tensors:
         """Weights and optimiser moments, as they are when asked for; of several processes all must ask together."""
-        return _State(self.parameters, self.optimizer)
+        return State(self.parameters, self.optimizer)
 
     def restore(self, tensors: Tensors, updates: int) -> None:
         """Continue from what `state` gave after `updates` optimiser steps; only the first process reads tensors.
@@ -377,63 +378,10 @@ class Learner:
         Raises:
             BadFile: the tensors are those of another model.
         """
-        for name, parameter in self.parameters.items():
-            stored = tensors.shape(f"weight/{name}") if f"weight/{name}" in tensors else None
-            if stored != tuple(parameter.shape):
-                given = "missing" if stored is None else f"of shape {stored}"
-                raise BadFile(
-                    f"The checkpoint belongs to another model: {name} is {given}, expected {tuple(parameter.shape)}. "
-                    "Resume with the settings the run was started with, or choose another folder with --run."
-                )
-
-        def read(name: str) -> torch.Tensor | None:
-            return tensors[name] if self.processes.first else None
-
+        restore(self.parameters, self.optimizer, tensors, updates, self.processes.first)
         self.updates = updates
-        optimizer_state = self.optimizer.state_dict()
-        with torch.no_grad():
-            for number, (name, parameter) in enumerate(self.parameters.items()):
-                put(parameter, read(f"weight/{name}"))
-                if f"exp_avg/{name}" in tensors:
-                    moments: dict[str, Any] = {"step": torch.tensor(float(updates))}
-                    for key in MOMENTS:
-                        moments[key] = torch.zeros_like(parameter)
-                        put(moments[key], read(f"{key}/{name}"))
-                    optimizer_state["state"][number] = moments
-        # Where the count of steps has to lie depends on the kind of AdamW (fused: on the device); torch knows.
-        self.optimizer.load_state_dict(optimizer_state)
         self._publish()
         self.sync()
-
-
-MOMENTS = ("exp_avg", "exp_avg_sq")
-
-
-class _State(Tensors):
-    """What an optimiser changes and its moments, whole: `weight/NAME`, `exp_avg/NAME`, `exp_avg_sq/NAME`."""
-
-    def __init__(self, parameters: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
-        self.tensors: dict[str, Any] = {}
-        for name, parameter in parameters.items():
-            self.tensors[f"weight/{name}"] = parameter
-            moments = optimizer.state.get(parameter, {})
-            self.tensors |= {f"{key}/{name}": moments[key] for key in MOMENTS if key in moments}
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        return whole(self.tensors[name].detach()).cpu()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tensors)
-
-    def __len__(self) -> int:
-        return len(self.tensors)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.tensors
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Of the whole tensor."""
-        return tuple(self.tensors[name].shape)
 
 
 def _widen(model: Any) -> None:
