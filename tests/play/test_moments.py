@@ -68,6 +68,6 @@ def test_the_rest_of_an_episode_can_be_played_again_and_otherwise(
 
 
 def test_an_environment_without_copies_is_named() -> None:
-    moment = Moment(Fetch(), open_stage(load("quickstart")).memory(), 0, "", (), {}, "", "")
+    moment = Moment(Fetch(), open_stage(load("quickstart")).memory(), 0, "", (), {}, "", "", "")
     with pytest.raises(BadSetting, match=r"Fetch cannot be copied"):
         moment.copy()

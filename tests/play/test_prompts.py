@@ -204,3 +204,44 @@ def test_prompts_are_those_recorded(env: str, name: str) -> None:
                 digest.update(step.prompt.encode())
         stage.close()
     assert digest.hexdigest()[:16] == RECORDED[env][name]
+
+
+def _house_stage(memory: int) -> Stage:
+    env = Environments("household", {"size": "tiny"})
+    own = style("env", show_status=True, write=env.make().prompt)  # type: ignore[attr-defined]
+    return Stage(env, style=own, limits=Limits(12, 4096), memory=lambda: WindowMemory(memory))
+
+
+def test_what_lasts_stands_first_in_a_house() -> None:
+    stage = _house_stage(2)
+    task = stage.tasks("train")[0]
+    policy = ScriptedPolicy(lambda: expert(stage.expert_source), stage.style, 0.3)
+    episodes = stage.play(policy, [Job(task, task, number, number) for number in range(3)]).episodes
+    prompts = [step.prompt for episode in episodes for step in episode.steps]
+    beginnings = {"\n".join(prompt.split("\n")[:2]) for prompt in prompts}
+    assert len(beginnings) == 1, "every prompt of a game begins with its task and its places"
+    places = beginnings.pop().split("\n")[1].removeprefix("places : ").split(" , ")
+    seen = [step for episode in episodes for step in episode.steps]
+    for step in seen:
+        going = {one.removeprefix("go to ") for one in step.admissible if one.startswith("go to ")}
+        assert going <= set(places), "one can go to no other place"
+        past = step.prompt.split("\n", 2)[2]
+        assert "Looking quickly" not in past, "what the first look showed is said once"
+        assert f"step {step.index + 1} , carrying" in past
+        for command in step.admissible:
+            if command.startswith(("take ", "open ")):
+                assert command.split(" ", 1)[1] in past
+    assert {"go to " + place for place in places} >= {one for one in seen[0].admissible if "go to" in one}
+    assert all(step.outcome == "ok" for step in seen if step.action in step.admissible)
+
+
+def test_a_house_without_a_first_look_lists_where_one_can_go() -> None:
+    write = make("household", size="tiny").prompt  # type: ignore[attr-defined]
+    text = style("env", write=write).render(HERE)
+    assert "places" not in text
+    assert "can : go to shelf 1 , bed 1 ; take mug 1 from desk 1" in text
+    shown = style("env", write=write).render(
+        replace(HERE, opening="Looking quickly around you, you see a shelf 10, a shelf 2, and a bed 1.")
+    )
+    assert "places : bed 1 , shelf 2 , shelf 10\n" in shown
+    assert "can : go to shelf 1 ; take mug 1 from desk 1" in shown

@@ -87,7 +87,8 @@ class _Check:
 
     def own_parts(self, seen: Observation) -> None:
         """What an environment may bring besides: a prompt and a memory."""
-        situation = Situation(str(seen.info.get("goal") or ""), seen.text, (), 0, tuple(seen.admissible))
+        goal = str(seen.info.get("goal") or "")
+        situation = Situation(goal, seen.text, (), 0, tuple(seen.admissible), opening=seen.text)
         if hasattr(self.env, "prompt"):
             prompt = self.call("prompt(situation)", self.env.prompt, situation)
             if not isinstance(prompt, str):

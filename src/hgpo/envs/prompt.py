@@ -6,6 +6,7 @@ is written with them (`hgpo.play.prompts`). Any other environment may have a met
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ class Situation:
     """Commands that do something now; empty when unknown or not to be shown."""
     status: str = ""
     """What the agent knows of itself without looking, such as what it carries; empty when not to be shown."""
+    opening: str = ""
+    """What the agent saw first in this episode."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,23 @@ class PromptWords:
     """Leaves out what a prompt need not repeat."""
     chinese: bool = True
     """Whether a reply may have Chinese characters; the published runs count those as invalid."""
+
+
+@functools.lru_cache(4096)  # an agent comes by the same places again and again
+def together(commands: tuple[str, ...]) -> str:
+    """Commands that start alike written once: `go to desk 1 , shelf 1`."""
+    groups: dict[str, list[list[str]]] = {}
+    for command in commands:
+        words = command.split(" ")
+        groups.setdefault(words[0], []).append(words)
+    written = []
+    for members in groups.values():
+        shared = 1
+        while all(len(one) > shared + 1 for one in members) and len({one[shared] for one in members}) == 1:
+            shared += 1
+        if len(members) == 1:
+            written.append(" ".join(members[0]))
+        else:
+            rest = " , ".join(" ".join(one[shared:]) for one in members)
+            written.append(" ".join(members[0][:shared]) + " " + rest)
+    return " ; ".join(written)

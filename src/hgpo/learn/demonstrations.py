@@ -202,16 +202,16 @@ def _of_file(stage: Stage, config: Config, path: Path) -> Demonstrations:
 
 def _written(stage: Stage, steps: StepBatch) -> Iterator[tuple[str, str]]:
     """Prompt and reply of every step, trajectory by trajectory."""
-    memory, at, goal, begun = stage.memory(), 0, "", None
+    memory, at, goal, opening, begun = stage.memory(), 0, "", "", None
     shown = "admissible" in steps
     for row in steps.rows():
         name = (row["task"], row["trajectory"])
         if name != begun:
-            begun, at = name, 0
+            begun, at, opening = name, 0, row["observation"]
             memory.reset()
             goal = _goal(stage, str(row.get("task_id") or row["task"]))
         commands = tuple(row.get("admissible") or ()) if shown else ()
-        situation = Situation(goal, row["observation"], recalled(memory), at, commands)
+        situation = Situation(goal, row["observation"], recalled(memory), at, commands, opening=opening)
         prompt = stage.style.render(situation)
         yield prompt, stage.style.reply(str(row["action"]), prompt)
         memory.add(row["observation"], str(row["action"]))

@@ -106,6 +106,8 @@ class Moment:
     """The task in words."""
     kind: str
     """Type of the task where the environment names one."""
+    opening: str
+    """What was seen first."""
 
     def copy(self) -> Moment:
         """An independent copy, from which the episode can be played on as often as one likes.
@@ -181,7 +183,9 @@ async def run_episode(
 
     first: Observation = await _guard(call, begin, env_name, task)
     sentence, kind = str(first.info.get("goal") or ""), task_kind(task, first.info)
-    opening = Moment(env, memory, 0, first.text, tuple(first.admissible), first.info, sentence, kind)
+    opening = Moment(
+        env, memory, 0, first.text, tuple(first.admissible), first.info, sentence, kind, first.text
+    )
     return await play_on(
         opening,
         policy,
@@ -230,9 +234,13 @@ async def play_on(
     try:
         for number in range(moment.number, limits.max_steps):
             if watch is not None:
-                watch(Moment(env, memory, number, observation, admissible, info, sentence, kind))
+                watch(
+                    Moment(env, memory, number, observation, admissible, info, sentence, kind, moment.opening)
+                )
             status = str(info.get("status") or "")
-            situation = Situation(sentence, observation, recalled(memory), number, admissible, status)
+            situation = Situation(
+                sentence, observation, recalled(memory), number, admissible, status, moment.opening
+            )
             prompt, ids, shortened = await _fit(situation, style, policy, limits)
             reply: Reply = await policy.generate(
                 Request(prompt, ids, derive(seed, number), name, number, observation, admissible, task)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..envs import answers, registry
 from ..envs.household.prompt import without_opening
-from ..envs.prompt import PromptWords, Situation
+from ..envs.prompt import PromptWords, Situation, together
 from ..envs.webshop.prompt import without_instruction
 from ..errors import BadEnv, HgpoError, UnknownName
 
@@ -208,33 +208,13 @@ def _compact(situation: Situation) -> str:
     lines += _status(situation)
     commands = [one for one in situation.admissible if one.split(" ")[0] not in _LOOKING]
     if commands:
-        lines.append("can : " + _grouped(tuple(commands)))
+        lines.append("can : " + together(tuple(commands)))
     lines.append(f"{_bare(situation.observation)} >")
     return "\n".join(lines)
 
 
 def _status(situation: Situation) -> list[str]:
     return [f"step {situation.step + 1} , {situation.status}"] if situation.status else []
-
-
-@functools.lru_cache(4096)  # an agent comes by the same places again and again
-def _grouped(commands: tuple[str, ...]) -> str:
-    """Commands that start alike written once: `go to desk 1 , shelf 1`."""
-    groups: dict[str, list[list[str]]] = {}
-    for command in commands:
-        words = command.split(" ")
-        groups.setdefault(words[0], []).append(words)
-    written = []
-    for members in groups.values():
-        shared = 1
-        while all(len(one) > shared + 1 for one in members) and len({one[shared] for one in members}) == 1:
-            shared += 1
-        if len(members) == 1:
-            written.append(" ".join(members[0]))
-        else:
-            rest = " , ".join(" ".join(one[shared:]) for one in members)
-            written.append(" ".join(members[0][:shared]) + " " + rest)
-    return " ; ".join(written)
 
 
 _LOOKING = frozenset({"help", "inventory", "look", "examine"})

@@ -15,10 +15,12 @@ from typing import Any
 
 from ...errors import MissingExtra, ResetNeeded
 from ..contract import Observation, Transition
+from ..prompt import Situation
 from ..supervised import SupervisedEnv
 from .alfworld import AlfworldEnv, GameSet
 from .episode import EpisodeRules
 from .expert import HouseholdExpert
+from .prompt import lasting_first
 
 
 def supervised(
@@ -59,6 +61,10 @@ class OfficialGames(SupervisedEnv):
     def expert(self) -> HouseholdExpert:
         """A fresh expert."""
         return HouseholdExpert()
+
+    def prompt(self, situation: Situation) -> str:
+        """The style `env`; see `lasting_first`."""
+        return lasting_first(situation)
 
 
 def _need_packages() -> None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from ...errors import BadSetting, ResetNeeded
 from ..contract import Observation, Transition
+from ..prompt import Situation
 from .expert import HouseholdExpert
 from .house import House
+from .prompt import lasting_first
 from .simulation import Simulation
 
 _TAKEN = re.compile(r"You pick up the (.+?) from the ")
@@ -114,6 +116,10 @@ class HouseEnv(ABC):
     def expert(self) -> HouseholdExpert:
         """A fresh expert; it knows the texts only, not this environment."""
         return HouseholdExpert()
+
+    def prompt(self, situation: Situation) -> str:
+        """The style `env`; see `lasting_first`."""
+        return lasting_first(situation)
 
     def clone(self) -> HouseEnv:
         """An independent copy in the middle of the same episode; houses and games are shared."""
