@@ -169,16 +169,67 @@ def test_the_gpu_page_shows_what_real_iterations_took() -> None:
 
 
 def test_the_verl_page_shows_the_iterations_on_a_gpu() -> None:
-    page = (ROOT / "docs" / "verl.md").read_text()
-    rows = record("alfworld/verl.json")["curve"][1:]
-    assert len(rows) == 3
-    for row in rows:
+    whole = (ROOT / "docs" / "verl.md").read_text()
+    page = whole.partition("### Six iterations on an H200")[2].partition("\n## ")[0]
+    study = record("alfworld/verl.json")
+    rows, local = study["curve"], {row["iteration"]: row for row in study["local_curve"]}
+    assert [row["iteration"] for row in rows] == [*range(7)]
+    for row in rows[1:]:
+        beside = local[row["iteration"]]
         phases = ("", "/rollout", "/logprobs", "/estimate", "/update", "/weights")
-        times = " | ".join(f"{row[f'seconds{phase}']:.1f}" for phase in phases)
-        gap = f"{row['engine/logprob_gap']:.3f}"
-        assert f"| {row['iteration']} | {100 * row['success']:.1f}% | {gap} | {times} |" in page
-    first = [f"{100 * row['success']:.1f}%" for row in record("alfworld/packed.json")["curve"][1:4]]
-    assert "{}, {} and {}".format(*first) in page
+        cells = [
+            f"{row['iteration']}",
+            *(f"{100 * one['success']:.1f}%" for one in (row, beside)),
+            f"{row['engine/logprob_gap']:.3f}",
+            *(f"{row[f'seconds{phase}']:.1f}" for phase in phases),
+            f"{beside['seconds'] - beside.get('seconds/eval', 0.0):.1f}",
+        ]
+        assert f"| {' | '.join(cells)} |" in page
+    pasted = re.sub(r" \\\n +", " ", page)
+    assert all(f"\n{command}\n" in pasted for command in study["commands"])
+    text = " ".join(page.split())
+    for package, said in (("verl", "verl"), ("vllm", "vLLM"), ("ray", "Ray"), ("torch", "torch")):
+        assert f"{said} {study['versions'][package]}" in text
+    # What the page says of the first update: it changed nothing.
+    assert [row["iteration"] for row in rows[1:] if row["ppo_kl"] == 0] == [1]
+
+
+def test_the_verl_page_shows_start_checks_and_evaluations_as_recorded() -> None:
+    text = " ".join((ROOT / "docs" / "verl.md").read_text().partition("### Six iterations")[2].split())
+    study = record("alfworld/verl.json")
+    launch, resume = study["seconds_until"]["launch"], study["seconds_until"]["resume"]
+    for phase in ("Ray and verl are up", "workers, model and rollout servers are up"):
+        assert f"| {phase} | {launch[phase]} | {resume[phase]} |" in text
+    assert f"| 32 games are evaluated | {launch['32 games are evaluated']} | |" in text
+    first = launch["iteration 1 is over"], resume["iteration 6 is over"]
+    assert "| the first iteration is over | {} | {} |".format(*first) in text
+    over = launch["the command is over"], resume["the command is over"]
+    assert "| the command is over | {} (five iterations) | {} (one) |".format(*over) in text
+    steps, largest = study["advantages"]["steps"], study["advantages"]["largest_difference"]
+    assert steps == sum(row.get("steps", 0) for row in study["curve"])
+    assert f"all {steps:,} trained steps" in text
+    assert f"at most {largest:.1e}".replace("e-0", "e-") in text
+    memory = study["memory_gb"]
+    assert f"estimated at {memory['estimated']} GB; torch held {memory['reserved']} GB" in text
+    assert study["processes_left"] == 0
+    by = {row["iteration"]: row for row in study["curve"]}
+    assert f"after iteration 5 took {by[5]['seconds/save']:.1f} s" in text
+    assert f"Its {by[6]['seconds']:.1f} s are those of fresh processes" in text
+    for name, said in (("verl", "verl"), ("hgpo train", "`hgpo train`")):
+        found = study["evaluations"][name]
+        low, high = (f"{100 * end:.1f}%" for end in found["success_interval_95"])
+        assert f"| {said}, iteration 6 | {100 * found['success']:.1f}% | {low} to {high} |" in text
+        assert (found["tasks"], found["episodes"], found["temperature"]) == (140, 420, 1.0)
+    small = [
+        [f"{100 * row[key]:.1f}%" for row in study[curve] if (key := "eval/in-domain/success") in row]
+        for curve in ("curve", "local_curve")
+    ]
+    assert "{}, {} and {} before training and after iterations 5 and 6 under verl".format(*small[0]) in text
+    assert "{} and {} before and after under `hgpo train`".format(*small[1]) in text
+    lasts = [group["last"] for group in study["comparison"]["groups"].values()]
+    assert (
+        f"at iteration {study['comparison']['iteration']}: {100 * (lasts[1] - lasts[0]):+.1f} points" in text
+    )
 
 
 def test_the_runs_with_k_4_are_shown_as_recorded() -> None:

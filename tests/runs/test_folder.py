@@ -255,13 +255,16 @@ def test_evaluations_have_a_folder_of_their_own(tmp_path: Path, monkeypatch: pyt
 
 
 def test_runs_of_both_trainers_are_compared_and_told_apart(tmp_path: Path) -> None:
-    runs = [begin(tmp_path / trainer, trainer) for trainer in (LOCAL, VERL)]
+    # What a run keeps on disk is nothing to be called by.
+    kept = {LOCAL: "rollout.keep_every=10", VERL: "rollout.keep_every=1"}
+    runs = [begin(tmp_path / trainer, trainer, word) for trainer, word in kept.items()]
     for run, last in zip(runs, (0.5, 0.7)):
         evaluated(run, {0: 0.1, 2: last})
     found = compare([str(run.path) for run in runs])
     assert [group["last"]["mean"] for group in found["groups"]] == [0.5, 0.7]
     one, two = (group["name"] for group in found["groups"])
     assert two == f"{one}, verl"
+    assert "keep_every" not in one
     assert f"{two} - {one}: +20.0" in table_text(found)
 
 

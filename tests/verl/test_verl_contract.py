@@ -529,6 +529,7 @@ def test_every_mode_is_built_with_our_buffer(tmp_path):
         made = kind(config)
         # `load_extern_type` loads the module anew, so classes compare by name.
         assert type(made.replay_buffer).__name__ == expected.__name__
+        assert made.replay_buffer.poll_interval == ours.POLL < 1
         assert made.trainer_mode == mode
         made.rows, made.global_steps = 100, 1
         # Four updates (as the preset asks) of 26 rows, 13 for each process.
@@ -536,6 +537,36 @@ def test_every_mode_is_built_with_our_buffer(tmp_path):
         with made._mini_batch(50):
             assert made.config.actor_rollout_ref.actor.ppo_mini_batch_size == 50
         assert made.config.actor_rollout_ref.rollout.n == load("quickstart").rollout.group_size
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], [1, 1, 1, 1, 1]),
+        (["update.warmup=8"], [1 / 2, 1, 1, 1, 1]),
+        (["update.warmup=12", "update.lr_end=0.5"], [1 / 3, 2 / 3, 1, 1, 1]),
+        (["update.schedule=cosine"], [1, 0.905, 0.655, 0.345, 0.095]),
+        (["update.schedule=cosine", "update.warmup=4", "update.lr_end=0.2"], [1, 0.883, 0.6, 0.317, 0.2]),
+    ],
+)
+def test_the_learning_rate_of_each_iteration_is_never_0(words, expected, tmp_path):
+    """verl counts its warm-up from 0: our first iteration trained at rate 0, that is, not at all."""
+    import torch
+    from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
+
+    words = ["update.lr=0.25", "update.updates=4", "update.warmup=0", "update.schedule=constant", *words]
+    made = composed(words_of(load("quickstart", words), tmp_path)).actor_rollout_ref.actor.optim
+    made.total_training_steps = 5
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimiser = torch.optim.SGD([weight], lr=made.lr)
+    engine = type("Engine", (), {"optimizer_config": made, "rank": 1})()
+    scheduler = FSDPEngine._build_lr_scheduler(engine, optimiser)
+    rates = []
+    for _ in expected:
+        rates.append(scheduler.get_last_lr()[0])
+        optimiser.step()
+        scheduler.step()
+    assert rates == pytest.approx([0.25 * share for share in expected], abs=1e-3)
 
 
 def test_doctor_finds_a_dry_run_possible_and_training_without_gpus_not(capsys):

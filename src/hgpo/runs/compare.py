@@ -63,6 +63,9 @@ def read_curve(run: Path, split: str) -> Curve:
     falls = (stored.config.get("update") or {}).get("schedule", "constant") != "constant"
     apart = {"seed", "track", "threads", "name", *LENGTH} - ({"iterations"} if falls else set())
     same = {key: value for key, value in stored.config.items() if key not in apart}
+    if isinstance(same.get("rollout"), dict):
+        # How many of its steps a run keeps on disk changes nothing in it.
+        same["rollout"] = {key: value for key, value in same["rollout"].items() if key != "keep_every"}
     # `depth` and others follow from other settings; config.json has them as they were.
     resolved = {key: value for key, value in stored.estimator.items() if key != "name"}
     if isinstance(same.get("estimator"), dict):

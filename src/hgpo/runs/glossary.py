@@ -98,7 +98,7 @@ UPDATE = (
     Metric("clip_share", "share of the tokens whose ratio was clipped"),
     Metric("entropy", "mean entropy of the policy per token"),
     Metric("grad_norm", "norm of the gradient before it is clipped"),
-    Metric("lr", "learning rate of the last update"),
+    Metric("lr", "learning rate of the last update; under verl of the next iteration"),
     Metric("updates", "optimiser steps"),
     Metric(
         "engine/logprob_gap",

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 PATIENCE = 4
 """The run stops when, waiting for one batch, so many times its groups were lost."""
+POLL = 0.2
+"""Seconds between two looks at what was played. verl's own 2 would be a good part of a short iteration."""
 LOST = "hgpo/lost_groups"
 FAILURES = "hgpo/environment_failures"
 
@@ -37,7 +39,7 @@ class _Lost:
             max_inflight_gen_batches=more.get("max_inflight_gen_batches", 1),
             gen_batch_size=1,
             sync_refill_failed_groups=True,
-            **kwargs,
+            **{"poll_interval": POLL, **kwargs},
         )
         self.waiting_for, self.lost = 1, 0
 

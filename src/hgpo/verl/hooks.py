@@ -98,6 +98,7 @@ HOOKS = (
     ),
     Hook("verl.trainer.ppo.core_algos", "register_adv_est", ("name_or_enum",), "advantage.py"),
     Hook("verl.trainer.ppo.padding_utils", "upsample_batch_to_divisible_size", None, "trainer.py"),
+    Hook(_BUFFER, "ReplayBuffer.__init__", None, "buffer.py", ("self.poll_interval = poll_interval",)),
     Hook(_BUFFER, "ReplayBuffer.sample", ("self", "global_steps", "partition_id", "batch_size"), "buffer.py"),
     Hook(
         _BUFFER,
@@ -141,6 +142,13 @@ HOOKS = (
         "LLMServerClient.generate",
         ("self", "request_id", "prompt_ids", "sampling_params"),
         "policy.py",
+    ),
+    Hook(
+        "verl.workers.engine.fsdp.transformer_impl",
+        "FSDPEngine._build_lr_scheduler",
+        ("self", "optimizer"),
+        "translation.py",
+        ("lr_warmup_steps", "min_lr_ratio", "zero_indexed_step"),
     ),
     Hook("verl.trainer.main_ppo", "run_ppo", ("config", "task_runner_class"), "launch.py"),
     Hook("verl.trainer.main_ppo", "main", None, "launch.py"),

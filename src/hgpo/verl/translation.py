@@ -96,28 +96,30 @@ def packs(config: Config) -> bool:
     return config.model.attention == "sdpa" or config.model.attention.startswith("flash")
 
 
-def _warmup(config: Config, start: Start) -> dict[str, Any]:
-    """Our warm-up counts optimiser steps, verl's scheduler iterations."""
-    update = config.update
-    iterations = math.ceil(update.warmup / (max(1, update.updates) * update.epochs))
-    return {f"{ACTOR}.optim.lr_warmup_steps": iterations}
-
-
 def lora_alpha(config: Config) -> float:
     """The scale of the adapters."""
     return config.model.lora_alpha or 2 * config.model.lora_rank
 
 
-def _schedule(config: Config, start: Start) -> dict[str, Any]:
-    """verl's fall begins where its warm-up ends; ours runs over the whole run."""
+def _rate(config: Config, start: Start) -> dict[str, Any]:
+    """Rise and fall of the learning rate.
+
+    Our rise counts optimiser steps, verl's scheduler iterations, by default from 0: the first iteration would train at
+    rate 0, that is, not at all. Only verl's cosine can count from 1, and a cosine that falls to 1 is constant. verl's
+    fall begins where its rise ends; ours runs over the whole run.
+    """
     update = config.update
     if update.schedule == "linear":
         raise BadSetting(
             "update.schedule is 'linear', which verl does not have; expected constant or cosine."
         )
+    rise = math.ceil(update.warmup / (max(1, update.updates) * update.epochs))
+    end = update.lr_end if update.schedule == "cosine" else 1.0
     return {
-        f"{ACTOR}.optim.lr_scheduler_type": update.schedule,
-        f"{ACTOR}.optim.min_lr_ratio": update.lr_end,
+        f"{ACTOR}.optim.lr_warmup_steps": rise,
+        f"{ACTOR}.optim.lr_scheduler_type": "cosine" if rise else update.schedule,
+        f"{ACTOR}.optim.min_lr_ratio": end,
+        f"{ACTOR}.optim.zero_indexed_step": not rise,
     }
 
 
@@ -223,15 +225,15 @@ FATES: dict[str, Fate] = {
     "estimator.invalid_penalty": _ADVANTAGES,
     "estimator.settings": _ADVANTAGES,
     "update.lr": Translated(lambda config, start: {f"{ACTOR}.optim.lr": config.update.lr}),
-    "update.warmup": Translated(_warmup),
-    "update.schedule": Translated(_schedule),
-    "update.lr_end": Translated(_schedule),
+    "update.warmup": Translated(_rate),
+    "update.schedule": Translated(_rate),
+    "update.lr_end": Translated(_rate),
     "update.weight_decay": Translated(
         lambda config, start: {f"{ACTOR}.optim.weight_decay": config.update.weight_decay}
     ),
     "update.betas": Translated(lambda config, start: {f"{ACTOR}.optim.betas": list(config.update.betas)}),
     "update.epochs": Translated(
-        lambda config, start: {f"{ACTOR}.ppo_epochs": config.update.epochs, **_warmup(config, start)}
+        lambda config, start: {f"{ACTOR}.ppo_epochs": config.update.epochs, **_rate(config, start)}
     ),
     "update.updates": _TRAINER,
     "update.minibatch_rows": _TRAINER,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from hgpo.envs import check_env, make
 from hgpo.envs.household.alfworld import AlfworldEnv
+from hgpo.envs.household.alfworld_games import CompactGames, open_games
 from hgpo.errors import BadFile, BadSetting, HgpoError, ResetNeeded, UnknownName, UnknownTask
 
 
@@ -222,6 +225,27 @@ def test_damaged_compact_files_are_named(tmp_path: Path, compact: Path) -> None:
         with pytest.raises(BadFile, match="fetch it again") as caught:
             AlfworldEnv(path)
         assert name in str(caught.value)
+
+
+def test_threads_that_start_together_read_the_games_once(
+    tmp_path: Path, few_games: tuple[dict[str, Any], list[dict[str, Any]]], monkeypatch: Any
+) -> None:
+    header, games = few_games
+    path = tmp_path / "games.jsonl"
+    path.write_text("\n".join(map(json.dumps, (header, *games))) + "\n")
+    read: list[Path] = []
+    before = CompactGames._read_header
+
+    def slow(self: CompactGames, line: bytes) -> None:
+        read.append(self.path)
+        time.sleep(0.05)
+        before(self, line)
+
+    monkeypatch.setattr(CompactGames, "_read_header", slow)
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(lambda _: open_games(path), range(8)))
+    assert read == [path]
+    assert len(set(map(id, opened))) == 1
 
 
 def test_missing_things_get_one_clear_sentence(tmp_path: Path, compact: Path, monkeypatch: Any) -> None:

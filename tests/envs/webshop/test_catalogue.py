@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,10 @@ def test_reviews_are_read_when_there_are_some(folder: Callable[..., Path]) -> No
         ("Bad", "1", ""),
     ]
     assert (second.rating, second.reviews) == ("N.A.", ())
+
+
+def test_threads_that_start_together_share_the_catalogue(folder: Callable[..., Path]) -> None:
+    data = folder([row("B1")])
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(lambda _: Catalogue.open(data), range(8)))
+    assert len(set(map(id, opened))) == 1

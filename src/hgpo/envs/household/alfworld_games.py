@@ -10,6 +10,7 @@ import hashlib
 import json
 import lzma
 import re
+import threading
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -117,7 +118,12 @@ def open_games(path: Path) -> Games:
             f"Cannot read ALFWorld games from {path}: {error.strerror}. Give the compact file, or the folder "
             "that `alfworld-download` made ($ALFWORLD_DATA); `hgpo data` says where to get either."
         ) from error
-    return _open(path.absolute(), status.st_mtime_ns, status.st_size)
+    with _reading:
+        return _open(path.absolute(), status.st_mtime_ns, status.st_size)
+
+
+_reading = threading.Lock()
+"""Held while games are read: threads that start together share one reading, and do not each read them all."""
 
 
 @functools.lru_cache(maxsize=8)

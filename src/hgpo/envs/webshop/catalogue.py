@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +28,8 @@ from .store import write as write_store
 FORMAT = 3
 """Changes when what is in a store changes; older stores are built again."""
 _open: dict[Path, Catalogue] = {}
+_opening = threading.Lock()
+"""Held while a catalogue is opened: threads that start together share it."""
 
 
 class Catalogue:
@@ -94,6 +97,11 @@ class Catalogue:
             made_from: what a store must have been made from (JSON-like) to be used.
             build: writes the store.
         """
+        with _opening:
+            return cls._shared(path, made_from, build)
+
+    @classmethod
+    def _shared(cls, path: Path, made_from: Any, build: Callable[[Path], None]) -> Catalogue:
         present = _open.get(path)
         if (
             present is not None
@@ -109,7 +117,7 @@ class Catalogue:
                     catalogue = cls(_fresh(path, made_from))
                 except DamagedStore as damage:
                     if path.exists():
-                        warnings.warn(f"{damage} It is built again.", stacklevel=3)
+                        warnings.warn(f"{damage} It is built again.", stacklevel=4)
                     _sweep(path)
                     build(path)
                     catalogue = cls(_fresh(path, made_from))
