@@ -145,6 +145,29 @@ def test_the_gpu_page_shows_what_vllm_and_whole_iterations_took() -> None:
         assert f"| {' | '.join(cells)} |" in page, label
 
 
+def test_the_gpu_page_shows_what_real_iterations_took() -> None:
+    """After the first iteration, which records the decoder's steps."""
+    page = " ".join((ROOT / "docs" / "gpu.md").read_text().split())
+    runs = record("gpu/runs.json")["runs"]
+    for run in runs:
+        cells = [
+            f"{min(found):,.0f} to {max(found):,.0f}"
+            for found in [[row["steps"] for row in run["curve"][1:]]]
+        ]
+        for key in ("", "/rollout", "/generate", "/update"):
+            found = [row[f"seconds{key}"] for row in run["curve"][1:]]
+            cells.append(f"{min(found):.1f} to {max(found):.1f}")
+        assert f"| {' | '.join(cells)} |" in page, run["name"]
+    compact, first = (
+        round(100 * sum(row["success"] for row in run["curve"]) / len(run["curve"])) for run in runs[:2]
+    )
+    assert f"({first}% on average with it, {compact}% without)" in page
+    alone, shared = runs[1]["curve"][1:4], runs[1]["curve"][4:]
+    low, high = (pick(row["seconds"] for row in alone) for pick in (min, max))
+    late = " and ".join(f"{row['seconds']:.1f}" for row in shared)
+    assert f"({late} s; {low:.1f} to {high:.1f} before)" in page
+
+
 def test_the_verl_page_shows_the_iterations_on_a_gpu() -> None:
     page = (ROOT / "docs" / "verl.md").read_text()
     rows = record("alfworld/verl.json")["curve"][1:]
@@ -281,7 +304,8 @@ def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
         name = {"qwen2.5-1.5b": "Qwen2.5-1.5B", "smollm2-135m": "SmolLM2-135M"}[one["shape"]]
         mean, _, most = one["replies"].partition(":")
         size = f"{mean} on average, {most} at most" if most else mean
-        shown = f"| {name} shape, {size} | {one['engine']} | {one['seconds_a_batch']:.2f} | "
+        engine = one["engine"] + (", no seeds" if one["seeds"] == "none" else "")
+        shown = f"| {name} shape, {size} | {engine} | {one['seconds_a_batch']:.2f} | "
         assert f"{shown}{one['new_tokens_per_second']:,.0f} | {one['seconds_over_limit']:.1f} |" in page, one
     seconds = [row["seconds"] for row in record("alfworld/speed.json")["curve"]]
     assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in " ".join(page.split())

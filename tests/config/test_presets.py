@@ -19,7 +19,7 @@ NEW = {
     "rollout": {"engine": "hf", "memory_share": 0.35, "sleep": False, "request_seeds": True},
     "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0, "importance_cap": 0.0},
     "agent": {"memory": "window", "show_status": False},
-    "warm": {"source": "expert", "updates": 0},
+    "warm": {"source": "expert", "each_type": False, "updates": 0},
 }
 """Settings that did not exist when the presets were recorded."""
 CHANGED = {"alfworld-qwen2.5-coder-1.5b-lora": {"model": {"gradient_checkpointing": False}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hgpo.config import Config, load
 from hgpo.config.stage import open_stage
 from hgpo.errors import BadFile, BadSetting
-from hgpo.learn.demonstrations import Demonstrations, demonstrate
+from hgpo.learn.demonstrations import Demonstrations, demonstrate, in_turn
 from hgpo.play import Job, record
 from hgpo.policies.scripted import ExploringPolicy, ScriptedPolicy
 from hgpo.runs.start import check_written, prepare
@@ -50,6 +51,21 @@ def test_auto_takes_the_expert_where_there_is_one_and_chance_elsewhere() -> None
     chance, _ = found(DESK, "warm.source=auto")
     assert "the solved ones more often" in chance.kind
     assert 0.4 < chance.steps.flag("success").mean() < 0.6
+
+
+def test_the_types_of_task_take_turns() -> None:
+    names = ["x1", "x2", "x3", "y1", "z1", "y2"]
+    assert in_turn(names, [name[0] for name in names]) == ["x1", "y1", "z1", "x2", "y2", "x3"]
+    words = ["env.size=tiny", "warm.episodes=12", "warm.noise=0", "agent.prompt=compact"]
+    shown = []
+    for each in ("false", "true"):
+        config = load("household-smollm2", [*words, f"warm.each_type={each}"])
+        stage = open_stage(config)
+        steps = demonstrate(stage, config, stage.expert_source.expert).steps  # type: ignore[attr-defined]
+        shown.append(collections.Counter(dict(zip(steps["trajectory"], steps["task_type"])).values()))
+    assert max(shown[1].values()) == min(shown[1].values())
+    assert len(shown[1]) == 6
+    assert max(shown[0].values()) > min(shown[0].values(), default=0)
 
 
 def test_where_no_command_is_listed_the_text_suggests_them() -> None:

@@ -133,6 +133,10 @@ class WarmConfig(Settings):
         "`format` (all random play: the form of a reply and nothing else), `auto` (the expert where there is one, else "
         "all random play with its successes repeated), or the path of a file of steps.",
     )
+    each_type: bool = setting(
+        False,
+        "The types of task take turns, so that few episodes show something of each.",
+    )
     epochs: int = setting(3, "Passes over them.", low=1)
     updates: int = setting(
         0, "At least so many updates: few demonstrations are passed over more often.", low=0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..envs.actors import Actor
 from ..envs.prompt import Situation
 from ..errors import BadFile, BadSetting, EnvironmentFailed
 from ..play import Episode, Job, episode_metrics, record
+from ..play.episode import task_kind
 from ..play.memory import recalled
 from ..play.policy import Policy
 from ..play.stage import Stage
@@ -84,10 +86,14 @@ def _play(
 ) -> tuple[Episode, ...]:
     """The training tasks at the places `numbers` of an endless shuffled list, each in a group of its own."""
     tasks = stage.tasks(config.env.split, config.env.tasks)
-    order = generator("demonstrations", config.seed).permutation(len(tasks))
+    shuffled = [tasks[place] for place in generator("demonstrations", config.seed).permutation(len(tasks))]
+    if config.warm.each_type:
+        # Enough of them to find a seldom type; an environment may take long for each.
+        some = shuffled[: 50 + 4 * config.warm.episodes]
+        shuffled = in_turn(some, [_first_look(stage, task)[1] for task in some])
     jobs = [
         Job(
-            task := tasks[order[number % len(tasks)]],
+            task := shuffled[number % len(shuffled)],
             f"{task}@{number}",
             0,
             derive(config.seed, "expert", number),
@@ -100,6 +106,14 @@ def _play(
             f"All {len(jobs)} episodes of {whose} were lost to failing environments. {played.causes[0]}"
         )
     return played.episodes
+
+
+def in_turn(tasks: Sequence[str], types: Sequence[str]) -> list[str]:
+    """The tasks, of the given types, in an order in which the types take turns as long as there are several left."""
+    queues: dict[str, list[str]] = {}
+    for task, kind in zip(tasks, types):
+        queues.setdefault(kind, []).append(task)
+    return [task for one in itertools.zip_longest(*queues.values()) for task in one if task is not None]
 
 
 def _of_expert(
@@ -209,7 +223,7 @@ def _written(stage: Stage, steps: StepBatch) -> Iterator[tuple[str, str]]:
         if name != begun:
             begun, at, opening = name, 0, row["observation"]
             memory.reset()
-            goal = _goal(stage, str(row.get("task_id") or row["task"]))
+            goal, _ = _first_look(stage, str(row.get("task_id") or row["task"]))
         commands = tuple(row.get("admissible") or ()) if shown else ()
         situation = Situation(goal, row["observation"], recalled(memory), at, commands, opening=opening)
         prompt = stage.style.render(situation)
@@ -218,9 +232,9 @@ def _written(stage: Stage, steps: StepBatch) -> Iterator[tuple[str, str]]:
         at += 1
 
 
-def _goal(stage: Stage, task: str) -> str:
-    """The task in words, as the environment says it; empty where it does not know the task."""
+def _first_look(stage: Stage, task: str) -> tuple[str, str]:
+    """The task in words and its type, as the environment says them; empty where it does not know the task."""
     with contextlib.suppress(Exception):
         seen = answers.contained(lambda: answers.observation(stage.expert_source.reset(task)))
-        return str(seen.info.get("goal") or "")
-    return ""
+        return str(seen.info.get("goal") or ""), task_kind(task, seen.info)
+    return "", ""

@@ -193,6 +193,7 @@ FATES: dict[str, Fate] = {
     "warm.episodes": _START,
     "warm.source": _START,
     "warm.epochs": _START,
+    "warm.each_type": _START,
     "warm.updates": _START,
     "warm.lr": _START,
     "warm.batch_rows": _START,
