@@ -296,7 +296,12 @@ def test_the_larger_model_is_shown_as_recorded_and_has_a_preset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "starts", "last"), [("fair.json", (8, 20, 50), (20, 15)), ("cloned.json", (200,), (200, 30))]
+    ("name", "starts", "last"),
+    [
+        ("fair.json", (8, 20, 50), (20, 15)),
+        ("punished.json", (30,), (30, 111)),
+        ("cloned.json", (200,), (200, 30)),
+    ],
 )
 def test_the_cloned_starts_on_the_page_are_those_of_the_record(
     name: str, starts: tuple[int, ...], last: tuple[int, int]
@@ -325,6 +330,33 @@ def test_the_cloned_starts_on_the_page_are_those_of_the_record(
         ):
             start, end = (percent(measured[row][f"{split}, temperature 0.4"]) for row in measured)
             assert f"from {start}% to {end}% of {games}" in readme
+
+
+def test_the_page_says_what_stopped_the_punished_run() -> None:
+    study = record("alfworld/punished.json")
+    run, page = study["runs"][0], " ".join((ROOT / "docs" / "alfworld.md").read_text().split())
+    rows = {row["iteration"]: row for row in run["curve"]}
+    assert "from {:.2f} to {:.2f} within nine".format(*(rows[n]["entropy"] for n in (1, 9))) in page
+    assert "from {:.2f} to {:.2f}.".format(*(rows[n]["action_disagreement"] for n in (1, 9))) in page
+    shares = (rows[n]["estimator/advantage/penalty_share"] for n in (1, 2))
+    assert "`estimator/advantage/penalty_share` {:.2f} and {:.2f}".format(*shares) in page
+    held = [f"{100 * rows[n]['eval/validation/success']:.1f}%" for n in (0, 50, 100)]
+    assert "from {} to {} (iteration 50) and {} (iteration 100)".format(*held) in page
+    start, end = study["warm"]["warm-k4-30"]["evaluations"], run["evaluations"]
+    panel = "in-domain, temperature 0.4"
+    (before, after) = (one[panel]["unsolved"] for one in (start, end))
+    assert (
+        f"Of the {sum(after.values())} in-domain episodes that failed in the end, {after['circles']}" in page
+    )
+    assert f"these were {before['circles']} of {sum(before.values())}" in page
+    for split, games in (("in-domain", 16), ("out-of-domain", 23)):
+        for one in (start, end):
+            kind = one[f"{split}, temperature 0.4"]["success_by_type"]["pick_heat_then_place_in_recep"]
+            assert (kind["success"], kind["tasks"]) == (0, games)
+    lamp = end["out-of-domain, temperature 0.4"]["success_by_type"]["look_at_obj_in_light"]["success"]
+    assert f"under a lamp {100 * lamp:.1f}%" in page
+    minutes = sum(row["seconds"] for row in run["curve"]) / 60
+    assert f"iterations in {minutes:.0f} minutes" in page
 
 
 def test_the_webshop_page_shows_what_the_records_say() -> None:

@@ -14,7 +14,7 @@ from hgpo.errors import BadFile, BadSetting
 from hgpo.runs.compare import compare, table_text
 from hgpo.runs.curves import write_html
 from hgpo.runs.differences import differences
-from hgpo.runs.folder import RunFolder
+from hgpo.runs.folder import RunFolder, RunPolicies
 from hgpo.runs.statistics import over_runs
 
 
@@ -134,7 +134,7 @@ def test_a_success_that_is_no_share_is_refused(tmp_path: Path, value: Any) -> No
     with pytest.raises(BadFile, match=r"eval/in-domain/success = .* after iteration 1; expected a share"):
         compare([run])
     with pytest.raises(BadFile, match="expected a share"):
-        RunFolder(tmp_path / "run").best_iteration()
+        RunPolicies(RunFolder(tmp_path / "run")).best_iteration()
 
 
 @pytest.mark.parametrize("seed", ["x", None, -1, 1.5])

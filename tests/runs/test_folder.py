@@ -21,6 +21,7 @@ from hgpo.runs.folder import (
     Description,
     EvaluationFolder,
     RunFolder,
+    RunPolicies,
     TrainState,
     success_key,
 )
@@ -179,36 +180,38 @@ def test_checkpoints_of_both_trainers_are_models_by_iteration(tmp_path: Path) ->
             TrainState(number, 0, 0, best_iteration=2), {}, lambda folder: None, {"seed": number}, keep=1
         )
         verl_checkpoint(other, number)
-    assert list(local.saved_models()) == [2, 6], "the best and the last"
-    assert list(other.saved_models()) == [2, 4, 6]
+    assert list(RunPolicies(local).saved()) == [2, 6], "the best and the last"
+    assert list(RunPolicies(other).saved()) == [2, 4, 6]
     assert other.verl_step() == 6
     assert local.verl_step() == 0
     assert local.checkpoints()[-1].state().iteration == 6
     for run in (local, other):
-        assert run.best_iteration() == 2
-        assert run.find_model("best") == run.saved_models()[2]
-        assert run.find_model("last") == run.saved_models()[6]
-        assert run.find_model("6") == run.saved_models()[6]
+        policies = RunPolicies(run)
+        assert policies.best_iteration() == 2
+        assert policies.find("best") == policies.saved()[2]
+        assert policies.find("last") == policies.saved()[6]
+        assert policies.find("6") == policies.saved()[6]
         with pytest.raises(UnknownName, match="best, last"):
-            run.find_model("5")
+            policies.find("5")
         run.export(lambda folder: None, {"seed": 9}, 5)
-        assert run.find_model("last") == run.saved_models()[6], "the run went on after that end"
+        assert policies.find("last") == policies.saved()[6], "the run went on after that end"
         run.export(lambda folder: None, {"seed": 9}, 6)
-        assert run.find_model("last") == run.model
-        assert [run.model_iteration(one) for one in (run.model, run.saved_models()[2])] == [6, 2]
-    assert model_settings(local.find_model("2")) == {"seed": 2}
+        assert policies.find("last") == run.model
+        assert [policies.iteration(one) for one in (run.model, policies.saved()[2])] == [6, 2]
+    assert model_settings(RunPolicies(local).find("2")) == {"seed": 2}
 
 
 def test_the_best_checkpoint_is_never_another_one(tmp_path: Path) -> None:
     run = begin(tmp_path, VERL)
+    policies = RunPolicies(run)
     with pytest.raises(BadFile, match="no checkpoint yet"):
-        run.find_model("last")
+        policies.find("last")
     verl_checkpoint(run, 2)
     with pytest.raises(BadFile, match="never evaluated"):
-        run.find_model("best")
+        policies.find("best")
     run.append_metrics({"iteration": 1, success_key("in-domain"): 0.5})
     with pytest.raises(BadFile, match="iteration 1, which was not saved"):
-        run.find_model("best")
+        policies.find("best")
 
 
 def test_rollouts_know_their_iteration(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _push(args: argparse.Namespace) -> int:
     from ..errors import BadFile
     from ..models import push as hub
     from ..models.folder import CARD, SETTINGS
-    from ..runs.folder import RunFolder
+    from ..runs.folder import RunFolder, RunPolicies
 
     run = RunFolder(Path(args.folder))
     model = run.model if run.exists() else run.path
@@ -109,12 +109,12 @@ def _push(args: argparse.Namespace) -> int:
     if args.to is not None:
         hub.check_repository(args.to)
     if run.exists():
-        run.check_model(model)
+        RunPolicies(run).check(model)
     if args.records and not run.exists():
         raise BadFile(f"{run.path} is not a run, so there are no records of one. Leave out --records.")
     records = [run.metrics_file, run.results_file, run.curves] if args.records else []
     # Runs of earlier versions have no card.
-    written = run.model_iteration(model) if run.exists() else None
+    written = RunPolicies(run).iteration(model) if run.exists() else None
     card = run.card(run.description().config, written) if written is not None else ""
     planned = hub.plan(model, [path for path in records if path.is_file()], card)
     name = run.path.resolve().name

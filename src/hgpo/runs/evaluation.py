@@ -23,7 +23,7 @@ from ..policies.engine import Source, check_engine, open_engine
 from ..policies.http import masked
 from ..policies.scripted import SCRIPTED
 from ..settings import settings_of
-from .folder import EvaluationFolder, RunFolder
+from .folder import EvaluationFolder, RunFolder, RunPolicies
 from .peers import Alone, Peers
 from .play import make_panel, run_panel, write_logs
 from .provenance import provenance
@@ -67,8 +67,9 @@ def find_target(
     run = RunFolder(folder)
     name = folder.resolve().name if folder.exists() else path.replace("/", "_")
     stored: Mapping[str, Any] | None = None
-    if run.holds_models():
-        model = str(run.find_model(checkpoint))
+    policies = RunPolicies(run)
+    if policies.exist():
+        model = str(policies.find(checkpoint))
         stored, where = run.description().config if preset is None else None, run.config_file
     else:
         model, stored, where = path, model_settings(folder), folder / SETTINGS
@@ -138,11 +139,11 @@ def evaluate(
         target = find_target(path, preset, overrides, checkpoint, allow_env=allow_env)
         if target.model in SCRIPTED and not Path(target.model).exists():
             engine = "scripted"
-    run = RunFolder(Path(path))
+    policies = RunPolicies(RunFolder(Path(path)))
     iteration = None
-    if engine != "endpoint" and run.holds_models():
-        run.check_model(Path(target.model))
-        iteration = run.model_iteration(Path(target.model))
+    if engine != "endpoint" and policies.exist():
+        policies.check(Path(target.model))
+        iteration = policies.iteration(Path(target.model))
     entry = check_engine(engine)
     config = target.config
     if config.threads and "torch" in entry.packages:

@@ -14,7 +14,7 @@ from ..config.stage import open_stage
 from ..config.stored import allow_flag
 from ..errors import BadFile, EngineFailed, MissingExtra
 from ..models.folder import check_model
-from ..runs.folder import VERL, Description, RunFolder
+from ..runs.folder import VERL, Description, RunFolder, RunPolicies
 from ..runs.panels import Panel
 from ..runs.play import make_panels
 from .adapters import merge_folder
@@ -151,7 +151,7 @@ def close(config: Config, run: RunFolder, panels: Mapping[str, Panel], *, quiet:
         "ended": "finished",
         "iterations": run.verl_step(),
         "seconds": sum(row.get("seconds") or 0.0 for row in run.metrics()),
-        "best_iteration": run.best_iteration(),
+        "best_iteration": RunPolicies(run).best_iteration(),
     }
     resume = f"hgpo verl launch --resume --run {run.path}{allow_flag(config)}"
     finish(run, result, panels, Screen(config.iterations, quiet=quiet), resume, allow_flag(config))

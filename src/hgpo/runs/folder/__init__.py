@@ -12,6 +12,7 @@ from .checkpoint import Checkpoint, TrainState
 from .description import LENGTH, Description
 from .evaluations import EvaluationFolder
 from .layout import LAYOUT, LOCAL, VERL, Entry
+from .policies import RunPolicies
 from .run import RunFolder, success_key
 from .tail import News, Tail
 
@@ -26,6 +27,7 @@ __all__ = [
     "EvaluationFolder",
     "News",
     "RunFolder",
+    "RunPolicies",
     "Tail",
     "TrainState",
     "success_key",

@@ -14,9 +14,9 @@ from typing import Any
 from ...config.schema import Config, experiment_name
 from ...config.stored import read_stored
 from ...digests import check_files, file_digest, sealed, unsealed
-from ...errors import BadFile, BadSetting, DiskFull, MissingExtra, UnknownName
+from ...errors import BadFile, BadSetting, DiskFull, MissingExtra
 from ...files import PARTIAL, atomic_folder, check_folder, read_json, safe_name, write_json
-from ...models.folder import SETTINGS, SaveModel, fill_model, model_iteration, model_settings, write_model
+from ...models.folder import SETTINGS, SaveModel, fill_model, model_settings, write_model
 from ...models.tensors import write_tensors
 from ...steps.batch import StepBatch
 from ..lock import hold
@@ -357,6 +357,15 @@ class RunFolder:
         """The Hugging Face model in verl's checkpoint of a step."""
         return self.checkpoint_parent / f"global_step_{step}" / "actor" / "huggingface"
 
+    def verl_models(self) -> dict[int, Path]:
+        """The Hugging Face models in verl's checkpoints by step; those without weights are left out."""
+        models = {}
+        for path in _children(self.checkpoint_parent):
+            step = path.name.removeprefix("global_step_")
+            if step != path.name and step.isdigit() and any(self.verl_model(int(step)).glob("*.safetensors")):
+                models[int(step)] = self.verl_model(int(step))
+        return models
+
     # Models
 
     @property
@@ -378,90 +387,6 @@ class RunFolder:
         """What the policy after so many iterations is, from the run's own record."""
         described = self.description() if self.exists() else Description(config=settings)
         return run_card(self.path.resolve().name, described, self.metrics([]), iteration)
-
-    def model_iteration(self, model: Path) -> int | None:
-        """After how many iterations one of the run's policies was written; None where that is not known."""
-        for iteration, path in self.saved_models().items():
-            if path == model:
-                return iteration
-        written = model_iteration(model)
-        if written is None and model == self.model:
-            # Earlier versions wrote it into the outcome alone.
-            written = (self.results() or {}).get("iterations")
-        return written if isinstance(written, int) else None
-
-    def check_model(self, model: Path) -> None:
-        """Whether one of the run's policies is its own; its files are compared by `load_model`.
-
-        Raises:
-            BadFile: it is of another run, or `hgpo.json` is damaged.
-        """
-        if not self.exists():
-            return
-        described = self.description()
-        for one in self.checkpoints():
-            if one.model == model:
-                one.check_owner(described.identity)
-                start = one.seal().get("start")
-                if start is not None and self.start.is_dir():
-                    check_files(self.start, {SETTINGS: start})
-        sealed_end = model == self.model and model_iteration(model) is not None
-        if sealed_end and identity(model_settings(model) or {}) != described.identity:
-            raise BadFile(
-                f"{model} belongs to a run with other settings than those in {self.config_file}: one of the two was "
-                "edited, or comes from another run. Restore it, or choose a checkpoint with --checkpoint."
-            )
-
-    def holds_models(self) -> bool:
-        """Whether there is something to evaluate: a finished run may have been stripped of its checkpoints."""
-        return self.checkpoint_parent.is_dir() or model_settings(self.model) is not None
-
-    def saved_models(self) -> dict[int, Path]:
-        """The policies of all checkpoints by iteration, whichever trainer wrote them."""
-        models = {one.iteration: one.model for one in self.checkpoints()}
-        for path in _children(self.checkpoint_parent):
-            step = path.name.removeprefix("global_step_")
-            if step != path.name and step.isdigit() and any(self.verl_model(int(step)).glob("*.safetensors")):
-                models[int(step)] = self.verl_model(int(step))
-        return dict(sorted(models.items()))
-
-    def find_model(self, checkpoint: str) -> Path:
-        """The policy of a run: `last`, `best`, or that of an iteration.
-
-        Raises:
-            BadFile: nothing was saved yet, or not the best.
-            UnknownName: there is no such checkpoint.
-        """
-        saved = self.saved_models()
-        if checkpoint == "last" and model_settings(self.model) is not None:
-            # Of an end that the run has gone on after, it is not the last.
-            exported = self.model_iteration(self.model)
-            if not saved or (exported is not None and exported >= max(saved)):
-                return self.model
-        if not saved:
-            raise BadFile(f"{self.path} has no checkpoint yet; let it train a little, then evaluate.")
-        last = max(saved)
-        if checkpoint == "last":
-            return saved[last]
-        if checkpoint == "best":
-            best = self.best_iteration()
-            if best not in saved:
-                raise BadFile(
-                    f"The best evaluation of {self.path} was that of iteration {best}, which was not saved "
-                    f"(save_every). Choose one of {', '.join(map(str, saved))} with --checkpoint."
-                    if best >= 0
-                    else f"{self.path} was never evaluated, so no checkpoint is the best; use --checkpoint last."
-                )
-            return saved[best]
-        if not checkpoint.isdigit() or int(checkpoint) not in saved:
-            raise UnknownName("checkpoint", checkpoint, ["last", "best", *map(str, saved)])
-        return saved[int(checkpoint)]
-
-    def best_iteration(self) -> int:
-        """The iteration with the best success on the first evaluated split, the earliest of equals; -1 without."""
-        first = next(iter(self.description().panels), None)
-        evaluated = {} if first is None else self.successes(first)
-        return min(evaluated, key=lambda iteration: (-evaluated[iteration], iteration), default=-1)
 
     # Rollouts
 
