@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -394,19 +395,42 @@ def test_the_speed_on_a_gpu_is_shown_as_recorded() -> None:
     assert f"took {min(seconds):.1f} to {max(seconds):.1f} s before all this" in " ".join(page.split())
 
 
-def test_the_pages_say_what_other_roots_and_the_cut_did_in_learning() -> None:
+def at_the_end(run: dict[str, Any]) -> float:
+    return float(run["evaluated"][-1][1])
+
+
+def halfway(run: dict[str, Any]) -> float:
+    assert [number for number, _ in run["evaluated"]] == [0, 20, 40]
+    return float(run["evaluated"][1][1])
+
+
+def curve_mean(run: dict[str, Any]) -> float:
+    start, middle, end = (value for _, value in run["evaluated"])
+    return float(start + 2 * middle + end) / 4
+
+
+def while_training(run: dict[str, Any]) -> float:
+    return float(sum(run["played"]) / len(run["played"]) if "played" in run else run["played_mean"])
+
+
+def late_in_training(run: dict[str, Any]) -> float:
+    return float(sum(run["played"][-10:]) / 10 if "played" in run else run["played_last"])
+
+
+def test_the_pages_say_what_other_roots_the_cut_and_the_values_did_in_learning() -> None:
     runs = record("quickstart/values.json")["runs"]
     study = {(run["arm"], run["seed"]): run for run in runs}
-    assert len(study) == len(runs) == 20
+    assert len(study) == len(runs) == 25
     whole = {run["name"]: run for run in record("quickstart/results.json")["runs"]}
     assert all(whole[run["name"]] == run for run in runs if run["arm"] == "hgpo_lambda")
 
-    def ahead(arm: str) -> list[str]:
-        ends = [
-            [100 * study[name, seed]["evaluated"][-1][1] for seed in range(11, 16)]
-            for name in (arm, "hgpo_lambda")
-        ]
-        found = over_runs([one - other for one, other in zip(*ends)])
+    def values(arm: str, measure: Callable[[dict[str, Any]], float]) -> list[float]:
+        return [100 * measure(study[arm, seed]) for seed in range(11, 16)]
+
+    def ahead(arm: str, measure: Callable[[dict[str, Any]], float] = at_the_end) -> list[str]:
+        found = over_runs(
+            [one - other for one, other in zip(values(arm, measure), values("hgpo_lambda", measure))]
+        )
         return [f"{found[name]:.1f}" for name in ("mean", "low", "high")]
 
     page = " ".join((ROOT / "docs" / "hgpo-lambda.md").read_text().split())
@@ -419,6 +443,39 @@ def test_the_pages_say_what_other_roots_and_the_cut_did_in_learning() -> None:
     mean, low, high = ahead("time_limit=cut")
     said = " ".join((ROOT / "docs" / "results.md").read_text().split())
     assert f"+{mean} points ({low} to +{high})" in said
+    arm = "value_lam=0.9, prior=0.5"
+    mean, low, high = ahead(arm)
+    ours, theirs = (sum(values(name, at_the_end)) / 5 for name in (arm, "hgpo_lambda"))
+    end = f"+{mean} points ({low} to +{high}), within the noise"
+    assert f"{ours:.1f}% of the held-out tasks against {theirs:.1f}%: {end}" in page
+    assert f"ends at {ours:.1f}%: {end}" in said
+    assert float(low) < 0 < float(high)
+    for measure, words in (
+        (halfway, "+{} at iteration 20 (+{} to +{})"),
+        (curve_mean, "+{} in the mean of the held-out curve (+{} to +{})"),
+        (while_training, "+{} in success while training (+{} to +{})"),
+        (late_in_training, "+{} over its last ten iterations (+{} to +{})"),
+    ):
+        found = ahead(arm, measure)
+        assert float(found[1]) > 0
+        assert words.format(*found) in page
+    assert "held-out curve it is ahead by {} ({} to {})".format(*ahead(arm, curve_mean)) in said
+    assert "last ten iterations of training by {} ({} to {})".format(*ahead(arm, late_in_training)) in said
+    for seed in range(11, 16):
+        settings = " ".join(study[arm, seed]["settings"][1:])
+        assert f"hgpo train quickstart {settings}\n" in (ROOT / "docs" / "hgpo-lambda.md").read_text()
+        assert f"HGPO-lambda with `{settings}`" in said
+
+
+def test_a_study_is_printed_though_the_curves_of_training_were_not_kept(tmp_path: Path) -> None:
+    picture = tmp_path / "values.png"
+    printed = run(
+        "quickstart/plot.py", ROOT / "experiments" / "quickstart" / "values.json", "--picture", picture
+    )
+    name, cells = "value_lam=0.9, prior=0.5", " 0.0003 | 5 | 27.3 | 69.7 | 81.0 ± 4.2 |"
+    assert f"| {name} |{cells}" in printed
+    assert f"| HGPO-lambda - {name} | -4.7 ± 5.0 | -4.5 ± 2.7 | -3.2 ± 2.9 |" in printed
+    assert picture.stat().st_size > 10_000
 
 
 def test_the_results_page_shows_what_the_records_say(tmp_path: Path) -> None:

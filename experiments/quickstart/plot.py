@@ -3,7 +3,8 @@
 python experiments/quickstart/plot.py            # prints the tables, writes docs/images/quickstart-study.png
 python experiments/quickstart/plot.py runs/quickstart-study/study.json --picture curves.png
 
-Differences are paired by seed: the runs of a seed share their warm start and play the same tasks.
+Differences are paired by seed: the runs of a seed share their warm start and play the same tasks. A run whose curve
+while training was not kept has `played_mean` and `played_last` (over the last iterations) instead of `played`.
 """
 
 from __future__ import annotations
@@ -59,14 +60,23 @@ def seeds_of(study: Study, *arms: str) -> list[int]:
     return sorted(set.intersection(*has))
 
 
-def final(study: Study, arm: str, what: str, seeds: list[int] | None = None) -> Values:
-    """One row a seed, by seed: `evaluated` success, or success while `played`; all seeds of the arm or some."""
+def final(study: Study, arm: str, seeds: list[int] | None = None) -> list[dict[str, Any]]:
+    """The final runs of an arm by seed: all of them, or those of some seeds."""
     runs = [run for run in study["runs"] if (run["phase"], run["arm"]) == ("final", arm)]
     runs = [run for run in runs if seeds is None or int(run["seed"]) in seeds]
-    runs.sort(key=lambda run: int(run["seed"]))
-    if what == "played":
-        return np.array([run["played"] for run in runs])
+    return sorted(runs, key=lambda run: int(run["seed"]))
+
+
+def evaluated(runs: list[dict[str, Any]]) -> Values:
+    """Success on held-out tasks. Float [runs, evaluations]."""
     return np.array([[value for _, value in run["evaluated"]] for run in runs])
+
+
+def trained(runs: list[dict[str, Any]]) -> Values:
+    """Success while training, over the last iterations. Float [runs]."""
+    return np.array(
+        [np.mean(run["played"][-LAST:]) if "played" in run else run["played_last"] for run in runs]
+    )
 
 
 def late(study: Study, arm: str, rate: float) -> list[float]:
@@ -105,7 +115,8 @@ def final_table(study: Study, iterations: list[int]) -> list[str]:
         "| --- " * 9 + "|",
     ]
     for arm in arms_of(study):
-        curve, played = final(study, arm, "evaluated"), final(study, arm, "played")
+        runs = final(study, arm)
+        curve = evaluated(runs)
         rate = study["rates"].get(arm)
         cells = [
             "preset's" if rate is None else f"{rate:g}",
@@ -115,7 +126,7 @@ def final_table(study: Study, iterations: list[int]) -> list[str]:
             interval(curve[:, -1]),
             interval(curve[:, -1] - curve[:, 0], signed=True),
             interval(area(curve, iterations)),
-            interval(played[:, -LAST:].mean(1)),
+            interval(trained(runs)),
         ]
         lines.append(f"| {shown(arm)} | {' | '.join(cells)} |")
     return lines
@@ -138,8 +149,8 @@ def difference_table(study: Study, iterations: list[int]) -> list[str]:
     ]
     for one, other in itertools.combinations(arms_of(study), 2):
         seeds = seeds_of(study, one, other)
-        curves = [final(study, arm, "evaluated", seeds) for arm in (one, other)]
-        played = [final(study, arm, "played", seeds)[:, -LAST:].mean(1) for arm in (one, other)]
+        curves = [evaluated(final(study, arm, seeds)) for arm in (one, other)]
+        played = [trained(final(study, arm, seeds)) for arm in (one, other)]
         areas = [area(curve, iterations) for curve in curves]
         cells = [
             interval(curves[0][:, -1] - curves[1][:, -1], signed=True),
@@ -157,10 +168,14 @@ def draw(study: Study, iterations: list[int], path: Path) -> None:
     figure = Figure(figsize=(11, 4), layout="constrained")
     held_out, training = figure.subplots(1, 2, sharey=True)
     for arm in arms_of(study):
-        curves, played = 100 * final(study, arm, "evaluated"), 100 * final(study, arm, "played")
+        runs = final(study, arm)
+        curves = 100 * evaluated(runs)
         (line,) = held_out.plot(iterations, curves.mean(0), label=shown(arm), linewidth=2)
         for curve in curves:
             held_out.plot(iterations, curve, color=line.get_color(), alpha=0.2, linewidth=1)
+        played = np.array([100 * np.array(run["played"]) for run in runs if "played" in run])
+        if not len(played):
+            continue
         window = min(5, played.shape[1])
         smooth = np.array([np.convolve(one, np.ones(window) / window, "valid") for one in played])
         numbers = np.arange(window, played.shape[1] + 1)

@@ -17,7 +17,13 @@ from hgpo.settings import build
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "presets.json").read_text())
 NEW = {
     "rollout": {"engine": "hf", "memory_share": 0.35, "sleep": False, "request_seeds": True},
-    "update": {"loss": "ppo", "schedule": "constant", "lr_end": 0.0, "importance_cap": 0.0},
+    "update": {
+        "loss": "ppo",
+        "schedule": "constant",
+        "lr_end": 0.0,
+        "importance_cap": 0.0,
+        "quiet_share": 1.0,
+    },
     "agent": {"memory": "window", "show_status": False},
     "warm": {"source": "expert", "each_type": False, "updates": 0},
 }

@@ -139,6 +139,21 @@ def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) ->
         torch.testing.assert_close(value, all_.parameters[name], rtol=1e-4, atol=1e-5)
 
 
+def test_some_of_the_steps_without_advantage_stand_for_all() -> None:
+    mixed = rows().with_columns(advantage=rows()["advantage"] * (np.arange(24) % 3 == 0))
+    settings = UpdateConfig(kl_coef=0.01, entropy_coef=0.01, lr=1e-3, updates=1, quiet_share=0.5)
+    one, again = learner(settings), learner(settings)
+    counts = []
+    for step in range(8):
+        found = one.update(mixed, step)
+        counts.append(found["train/rows"])
+        assert 8 <= found["train/rows"] < 24
+        assert found == again.update(mixed, step), "the seed decides"
+    assert len(set(counts)) > 1
+    assert 12 < sum(counts) / 8 < 20
+    assert learner(replace(settings, quiet_share=1.0)).update(mixed, 0)["train/rows"] == 24
+
+
 def test_nothing_to_learn_from_moves_nothing() -> None:
     one = learner(UpdateConfig(kl_coef=0.0, lr=1e-2))
     before = {name: value.clone() for name, value in one.parameters.items()}

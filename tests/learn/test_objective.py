@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,6 +121,23 @@ def test_micro_batches_and_padding_rows_change_nothing(
     assert sorted(np.concatenate(dealt)) == list(range(11))
     nothing = np.arange(0)
     assert torch.allclose(gradient(model, rows, [*dealt, nothing], goal), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("aggregate", ["token-mean", "step-mean"])
+def test_quiet_steps_stand_for_those_left_out(model: torch.nn.Module, aggregate: str) -> None:
+    """Over all choices of half of them the gradient is on average that of all."""
+    rows = [
+        row._replace(advantage=0.0) if place < 4 else row for place, row in enumerate(some_rows(9, seed=5))
+    ]
+    goal = UpdateConfig(kl_coef=0.05, entropy_coef=0.01, aggregate=aggregate)
+    whole = gradient(model, rows, [np.arange(9)], goal)
+    half = replace(goal, quiet_share=0.5)
+    found = [
+        gradient(model, rows, [np.array([*pair, 4, 5, 6, 7, 8])], half)
+        for pair in itertools.combinations(range(4), 2)
+    ]
+    assert not torch.allclose(found[0], whole, atol=1e-4)
+    torch.testing.assert_close(torch.stack(found).mean(0), whole, atol=1e-6, rtol=1e-4)
 
 
 def test_large_batches_in_chunks_give_the_same(

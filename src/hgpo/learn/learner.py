@@ -22,8 +22,9 @@ from ..models.packed import base_model
 from ..models.shape import Shape
 from ..models.sharded import whole
 from ..models.tensors import Tensors
+from ..seeds import generator
 from ..steps.batch import StepBatch
-from ..steps.columns import IntArray, Ragged
+from ..steps.columns import FloatArray, IntArray, Ragged
 from .batching import CORRECTION, minibatches
 from .distributed import Processes
 from .kernels import choose_kernels, fixed_order
@@ -121,6 +122,8 @@ class Learner:
             fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
+        self.drawn: FloatArray = np.zeros(0)
+        """[rows] of the batch under way, a number each in [0, 1) that says whether a quiet row is taken."""
         self.gap = 0.0
         """Mean distance of the trainer's log-probabilities from the sampler's, when they were last recomputed."""
         self.progress = 0.0
@@ -181,6 +184,7 @@ class Learner:
         if settings.old_logprobs == "recomputed":
             batch = self.recompute(batch)
         self.passes.begin(batch)
+        self.drawn = generator("quiet", seed).random(len(batch))
         totals: dict[str, float] = {}
         gap = self.gap if settings.old_logprobs == "recomputed" else None
         steps = real = everything = 0
@@ -283,11 +287,13 @@ class Learner:
         """Those of the given row numbers that have a part in the gradient.
 
         A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
-        leaving it out of the passes changes nothing but the time they take.
+        leaving it out of the passes changes nothing but the time they take. Of those that have one for this reason
+        alone `update.quiet_share` are taken.
         """
+        loud = batch["advantage"][rows] != 0
         if self.config.update.kl_coef or self.config.update.entropy_coef:
-            return rows
-        trained: IntArray = rows[batch["advantage"][rows] != 0]
+            loud |= self.drawn[rows] < self.config.update.quiet_share
+        trained: IntArray = rows[loud]
         return trained
 
     def _weight(self, batch: StepBatch, rows: IntArray) -> float:

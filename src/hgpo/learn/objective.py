@@ -244,13 +244,16 @@ def loss_sum(
         "kl_old": ((gap.exp() - gap - 1.0) * weights).sum(),
         "logprob_gap": (gap.abs() * weights).sum(),
     }
+    # Steps of advantage zero count for those of their kind that were left out of the passes.
+    quiet = (batch.advantages == 0)[:, None]
+    share = settings.quiet_share
+    standing = weights if share == 1.0 else torch.where(quiet, weights / share, weights)
     if reference is not None:
-        kl = (k3(logprobs, reference) * weights).sum()
+        kl = (k3(logprobs, reference) * standing).sum()
         total = total + settings.kl_coef * kl
         sums["loss/kl"] = kl.detach()
     if entropy is not None:
-        bonus = (entropy * weights).sum()
-        total = total - settings.entropy_coef * bonus
-        sums["entropy"] = bonus.detach()
+        total = total - settings.entropy_coef * (entropy * standing).sum()
+        sums["entropy"] = (entropy * weights).sum().detach()
     sums["loss/total"] = total.detach()
     return total, sums
