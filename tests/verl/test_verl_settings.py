@@ -239,7 +239,7 @@ def test_a_translated_setting_changes_what_verl_is_told(name):
 @pytest.mark.parametrize("name", [name for name, fate in FATES.items() if isinstance(fate, Refused)])
 def test_a_refused_setting_is_an_error_that_says_so(name):
     config = load("quickstart")
-    with pytest.raises(BadSetting, match=rf"{name}='.*' cannot be had under verl: "):
+    with pytest.raises(BadSetting, match=rf"{name}=\S+ cannot be had under verl: "):
         translate(changed(config, name, another(name, config)), Start("model", Path("run"), False))
 
 
