@@ -467,6 +467,47 @@ def test_the_pages_say_what_other_roots_the_cut_and_the_values_did_in_learning()
         assert f"HGPO-lambda with `{settings}`" in said
 
 
+def test_the_pages_say_what_the_values_did_when_both_arms_were_made_again() -> None:
+    study = {(run["arm"], run["seed"]): run for run in record("quickstart/values-again.json")["runs"]}
+    once = {(run["arm"], run["seed"]): run for run in record("quickstart/values.json")["runs"]}
+    seeds = range(11, 16)
+    assert set(study) == {
+        (arm, seed) for arm in ("hgpo_lambda", "value_lam=0.9, prior=0.5") for seed in seeds
+    }
+    for key, run in study.items():
+        assert run["settings"] == once[key]["settings"]
+        assert run["evaluated"][0] == once[key]["evaluated"][0], "the same warm start"
+
+    def ahead(measure: Callable[[dict[str, Any]], float], sign: str) -> list[str]:
+        arms = ("value_lam=0.9, prior=0.5", "hgpo_lambda")
+        ours, theirs = ([100 * measure(study[arm, seed]) for seed in seeds] for arm in arms)
+        found = over_runs([one - other for one, other in zip(ours, theirs)])
+        return [f"{found[name]:{sign}.1f}" for name in ("mean", "low", "high")]
+
+    page = " ".join((ROOT / "docs" / "hgpo-lambda.md").read_text().split())
+    again = page.partition("Both arms made again")[2]
+    for measure, words in (
+        (at_the_end, "{} at the end ({} to {})"),
+        (halfway, "{} at iteration 20 ({} to {})"),
+        (curve_mean, "{} in the mean of the held-out curve ({} to {})"),
+        (while_training, "{} in success while training ({} to {})"),
+        (late_in_training, "{} over its last ten iterations ({} to {})"),
+    ):
+        assert words.format(*ahead(measure, "+")) in again
+    said = " ".join((ROOT / "docs" / "results.md").read_text().split()).partition("Both arms made again")[2]
+    for measure, words in (
+        (at_the_end, "at the end {} ({} to {})"),
+        (curve_mean, "over the curve {} ({} to {})"),
+        (late_in_training, "over the last ten iterations {} ({} to {})"),
+    ):
+        assert words.format(*ahead(measure, "")) in said
+    alike = [
+        [one == other for one, other in zip(study[key]["played"], once[key]["played"])].index(False)
+        for key in (("hgpo_lambda", seed) for seed in seeds)
+    ]
+    assert f"part from the recorded ones after {min(alike)} to {max(alike)} iterations" in said
+
+
 def test_a_study_is_printed_though_the_curves_of_training_were_not_kept(tmp_path: Path) -> None:
     picture = tmp_path / "values.png"
     printed = run(
