@@ -45,6 +45,7 @@ ONLY_CHECKED = {
     r"hgpo compare ": "needs runs; a slow test follows Getting started, and tests/runs compares",
     r"hgpo inspect (runs/|DIR)": "needs a run or another framework's files; tests/inspect has such",
     r"hgpo advantages theirs": "needs files of other frameworks; tests/cli has such",
+    r"hgpo carry ": "needs a run; tests/runs packs and unpacks one",
     r"hgpo watch ": "serves until somebody ends it; tests/cli starts and ends it",
     r"hgpo lab ": "minutes; tests/lab measures",
     r"hgpo models fetch": "a download",
