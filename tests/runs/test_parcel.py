@@ -15,8 +15,8 @@ from hgpo.digests import sealed
 from hgpo.errors import BadFile, FolderBusy
 from hgpo.runs import load, train
 from hgpo.runs.folder import RunFolder
+from hgpo.runs.folder.parcel import LIST, pack, read, unpack
 from hgpo.runs.lock import hold
-from hgpo.runs.parcel import LIST, pack, read, unpack
 
 from ..worlds import FETCH, WORLD
 

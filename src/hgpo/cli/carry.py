@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Pack or unpack."""
     from ..runs.folder import RunFolder
-    from ..runs.parcel import pack, unpack
+    from ..runs.folder.parcel import pack, unpack
 
     if args.way == "pack":
         out = Path(args.out)

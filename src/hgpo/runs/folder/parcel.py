@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from ..digests import file_digest, sealed, unsealed
-from ..errors import BadFile, BadSetting
-from ..files import atomic_folder, check_new, read_json, write_json
-from .folder import RunFolder
-from .lock import hold
+from ...digests import file_digest, sealed, unsealed
+from ...errors import BadFile, BadSetting
+from ...files import atomic_folder, check_new, read_json, write_json
+from ..lock import hold
+from .run import RunFolder
 
 LIST = "parcel.json"
 KEPT = ("config.json", "metrics.jsonl", "results.json", "checkpoints", "start")
