@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +47,13 @@ def load(source: Path, dtype: str = "bfloat16") -> tuple[Any, Any]:
     if hasattr(transformers, "GgufConfig"):  # from 5.11 on weights stay quantised unless asked otherwise
         extra["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
-        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            str(source.parent), dtype=getattr(torch, dtype), trust_remote_code=False, **place, **extra
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            str(source.parent), trust_remote_code=False, **place
-        )
+        with _one_reader():
+            model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+                str(source.parent), dtype=getattr(torch, dtype), trust_remote_code=False, **place, **extra
+            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(source.parent), trust_remote_code=False, **place
+            )
     except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise BadFile(
@@ -60,6 +64,22 @@ def load(source: Path, dtype: str = "bfloat16") -> tuple[Any, Any]:
     _forget_quantisation(model)
     _fix_tokenizer(model, tokenizer)
     return model, tokenizer
+
+
+@contextlib.contextmanager
+def _one_reader() -> Iterator[None]:
+    """Let a file's header be read once.
+
+    transformers asks for it four times (the config twice, weights, tokenizer), and a vocabulary of 150,000 words takes
+    longer to read than the weights take to unpack.
+    """
+    gguf: Any = importlib.import_module("gguf")
+    reader = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(reader)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader
 
 
 def _tie(model: Any) -> None:
