@@ -22,7 +22,7 @@ NEW = {
         "schedule": "constant",
         "lr_end": 0.0,
         "importance_cap": 0.0,
-        "quiet_share": 1.0,
+        "regulariser_share": 1.0,
     },
     "agent": {"memory": "window", "show_status": False},
     "warm": {"source": "expert", "each_type": False, "updates": 0},

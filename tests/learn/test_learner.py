@@ -15,6 +15,7 @@ from hgpo.errors import BadFile, BadSetting, NotFinite
 from hgpo.learn.clone import clone
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
+from hgpo.learn.passes import PaddedPasses
 from hgpo.models.device import DTYPES
 from hgpo.models.load import load_model
 from hgpo.models.tiny import make_tiny
@@ -139,9 +140,9 @@ def test_steps_without_advantage_are_left_out_without_a_trace(aggregate: str) ->
         torch.testing.assert_close(value, all_.parameters[name], rtol=1e-4, atol=1e-5)
 
 
-def test_some_of_the_steps_without_advantage_stand_for_all() -> None:
+def test_kl_and_entropy_may_be_measured_on_a_share_of_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = rows().with_columns(advantage=rows()["advantage"] * (np.arange(24) % 3 == 0))
-    settings = UpdateConfig(kl_coef=0.01, entropy_coef=0.01, lr=1e-3, updates=1, quiet_share=0.5)
+    settings = UpdateConfig(kl_coef=0.01, entropy_coef=0.01, lr=1e-3, updates=1, regulariser_share=0.5)
     one, again = learner(settings), learner(settings)
     counts = []
     for step in range(8):
@@ -151,7 +152,19 @@ def test_some_of_the_steps_without_advantage_stand_for_all() -> None:
         assert found == again.update(mixed, step), "the seed decides"
     assert len(set(counts)) > 1
     assert 12 < sum(counts) / 8 < 20
-    assert learner(replace(settings, quiet_share=1.0)).update(mixed, 0)["train/rows"] == 24
+    assert learner(replace(settings, regulariser_share=1.0)).update(mixed, 0)["train/rows"] == 24
+    held = []
+    ask = PaddedPasses.reference
+    monkeypatch.setattr(
+        PaddedPasses, "reference", lambda self, batch: held.append(len(batch.advantages)) or ask(self, batch)
+    )
+    loud = rows()
+    for step in range(8):
+        one.update(loud, step)
+    assert 64 < sum(held) < 128, "the reference reads the drawn steps only, half of 8 x 24"
+    tiny = learner(replace(settings, regulariser_share=1e-9)).update(loud, 0)
+    assert tiny["loss/kl"] == 0.0
+    assert tiny["train/rows"] == 24
 
 
 def test_nothing_to_learn_from_moves_nothing() -> None:

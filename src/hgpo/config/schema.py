@@ -246,10 +246,10 @@ class UpdateConfig(Settings):
         0.01, "Weight of the k3 KL to the starting policy; at 0 no reference model is kept.", low=0
     )
     entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", low=0)
-    quiet_share: float = setting(
+    regulariser_share: float = setting(
         1.0,
-        "Of the steps whose advantage is zero the share, drawn anew in every iteration, that the KL term and the "
-        "entropy bonus are measured on; each of them counts for those left out. Fewer cost less time.",
+        "The share of the steps, drawn anew in every iteration, that the KL term and the entropy bonus are measured "
+        "on; each of them counts for those left out. Fewer cost less time.",
         above=0.0,
         high=1.0,
     )

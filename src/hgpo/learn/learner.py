@@ -24,7 +24,7 @@ from ..models.sharded import whole
 from ..models.tensors import Tensors
 from ..seeds import generator
 from ..steps.batch import StepBatch
-from ..steps.columns import FloatArray, IntArray, Ragged
+from ..steps.columns import BoolArray, IntArray, Ragged
 from .batching import CORRECTION, minibatches
 from .distributed import Processes
 from .kernels import choose_kernels, fixed_order
@@ -122,8 +122,8 @@ class Learner:
             fused=True if processes.device.type == "cuda" else None,
         )
         self.updates = 0
-        self.drawn: FloatArray = np.zeros(0)
-        """[rows] of the batch under way, a number each in [0, 1) that says whether a quiet row is taken."""
+        self.regularised: BoolArray = np.zeros(0, dtype=bool)
+        """[rows] of the batch under way: whether the KL term and the entropy bonus are measured on it."""
         self.gap = 0.0
         """Mean distance of the trainer's log-probabilities from the sampler's, when they were last recomputed."""
         self.progress = 0.0
@@ -184,7 +184,9 @@ class Learner:
         if settings.old_logprobs == "recomputed":
             batch = self.recompute(batch)
         self.passes.begin(batch)
-        self.drawn = generator("quiet", seed).random(len(batch))
+        self.regularised = np.zeros(len(batch), dtype=bool)
+        if settings.kl_coef or settings.entropy_coef:
+            self.regularised = generator("regularised", seed).random(len(batch)) < settings.regulariser_share
         totals: dict[str, float] = {}
         gap = self.gap if settings.old_logprobs == "recomputed" else None
         steps = real = everything = 0
@@ -286,14 +288,10 @@ class Learner:
     def _with_gradient(self, batch: StepBatch, rows: IntArray) -> IntArray:
         """Those of the given row numbers that have a part in the gradient.
 
-        A row of advantage zero has none unless every row is also held to a reference or rewarded for entropy;
-        leaving it out of the passes changes nothing but the time they take. Of those that have one for this reason
-        alone `update.quiet_share` are taken.
+        A row of advantage zero has none unless it is also held to a reference or rewarded for entropy; leaving it out
+        of the passes changes nothing but the time they take.
         """
-        loud = batch["advantage"][rows] != 0
-        if self.config.update.kl_coef or self.config.update.entropy_coef:
-            loud |= self.drawn[rows] < self.config.update.quiet_share
-        trained: IntArray = rows[loud]
+        trained: IntArray = rows[(batch["advantage"][rows] != 0) | self.regularised[rows]]
         return trained
 
     def _weight(self, batch: StepBatch, rows: IntArray) -> float:
@@ -305,22 +303,33 @@ class Learner:
     def _gradients(
         self, batch: StepBatch, trained: IntArray, normaliser: float
     ) -> tuple[dict[str, torch.Tensor], Cut]:
-        """Leave the gradients of the rows numbered `trained`; this process's sums for the metrics, and the passes."""
-        cut = self._cut(trained)
+        """Leave the gradients of the rows numbered `trained`; this process's sums for the metrics, and the passes.
+
+        Rows with a KL term or an entropy bonus go through the model apart from those without, which need less of it.
+        """
+        settings, chosen = self.config.update, self.regularised[trained]
+        kinds = [
+            (rows, kind) for rows, kind in ((trained[chosen], True), (trained[~chosen], False)) if len(rows)
+        ]
+        # Without any rows there is an empty pass: several processes go through the model together.
+        cuts = [(self._cut(rows), kind) for rows, kind in kinds or [(trained, False)]]
+        cut = Cut.joined([one for one, _ in cuts])
+        self.budget.used = cut.largest
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        for number, rows in enumerate(cut.mine, start=1):
+        passes = [(rows, kind) for one, kind in cuts for rows in one.mine]
+        for number, (rows, regularised) in enumerate(passes, start=1):
             tensor = self.passes.tensors(rows)
             # First, while there is no graph of the other pass in memory.
-            reference = self.passes.reference(tensor) if self.config.update.kl_coef > 0 else None
+            reference = self.passes.reference(tensor) if regularised and settings.kl_coef > 0 else None
             logs, entropy = self.passes.scores(
-                tensor, entropy=True, entropy_gradient=self.config.update.entropy_coef != 0
+                tensor, entropy=True, entropy_gradient=regularised and settings.entropy_coef != 0
             )
             loss, values = loss_sum(
-                tensor, logs, entropy, reference, self.config.update, max(1.0, normaliser)
+                tensor, logs, entropy, reference, settings, max(1.0, normaliser), regularised=regularised
             )
             if self.shards:
-                self.shards[0].reduce(not self.once or number == len(cut.mine))
+                self.shards[0].reduce(not self.once or number == len(passes))
             # FSDP averages gradients over processes; the loss is a share of a sum.
             (loss * self.processes.size).backward()
             if self.masters is not None:

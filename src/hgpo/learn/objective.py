@@ -220,6 +220,8 @@ def loss_sum(
     reference: torch.Tensor | None,
     settings: UpdateConfig,
     normaliser: float,
+    *,
+    regularised: bool = True,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The micro-batch's part of the minibatch's loss, and sums for the metrics (same normaliser).
 
@@ -230,6 +232,8 @@ def loss_sum(
         reference: log-probabilities under the reference model, or None.
         settings: which policy loss, and the coefficients.
         normaliser: sum of `token_weights` over the WHOLE minibatch, all processes included.
+        regularised: whether these rows have the KL term and the entropy bonus; where they do, they count for the
+            rows that do not (`settings.regulariser_share`).
     """
     weights = token_weights(batch, settings.aggregate) / normaliser
     loss = find_loss(settings.loss)
@@ -244,16 +248,16 @@ def loss_sum(
         "kl_old": ((gap.exp() - gap - 1.0) * weights).sum(),
         "logprob_gap": (gap.abs() * weights).sum(),
     }
-    # Steps of advantage zero count for those of their kind that were left out of the passes.
-    quiet = (batch.advantages == 0)[:, None]
-    share = settings.quiet_share
-    standing = weights if share == 1.0 else torch.where(quiet, weights / share, weights)
+    standing = weights / settings.regulariser_share
     if reference is not None:
         kl = (k3(logprobs, reference) * standing).sum()
         total = total + settings.kl_coef * kl
         sums["loss/kl"] = kl.detach()
+    elif settings.kl_coef > 0:
+        sums["loss/kl"] = torch.zeros_like(policy).detach()
     if entropy is not None:
-        total = total - settings.entropy_coef * (entropy * standing).sum()
+        if regularised:
+            total = total - settings.entropy_coef * (entropy * standing).sum()
         sums["entropy"] = (entropy * weights).sum().detach()
     sums["loss/total"] = total.detach()
     return total, sums
