@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -566,6 +567,43 @@ def test_a_rate_is_chosen_by_the_end_of_training_and_shown(tmp_path: Path) -> No
     assert "| GRPO | 40.0% | 40.0% | **45.0%** |" in printed
     assert "| HGPO, published settings | **20.0%** | 20.0% | 10.0% |" in printed
     assert "| HGPO, published settings - GRPO | -20.0 ± 0.0 |" in printed
+
+
+def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_path: Path) -> None:
+    """What is said of the warm start does not warm the runs up again."""
+    script = runpy.run_path(str(ROOT / "experiments" / "alfworld" / "run.py"))
+    asked = argparse.Namespace(
+        preset=str(ROOT / "experiments" / "alfworld" / "fair.toml"), settings=["warm.episodes=12", "iterations=3"],
+        data="games.jsonl.xz", out=tmp_path, estimators="hgpo", arm=["free:update.kl_coef=0,update.clip_high=0.3"],
+        seeds="5", histories="4", minutes=1.0,
+    )  # fmt: skip
+    made = script["Study"](asked).runs()
+    assert list(made) == ["k4-hgpo-seed5", "k4-free-seed5"]
+    held, free = (load(words[0], words[1:]) for words in made.values())
+    assert (held.estimator.name, held.update.kl_coef, held.update.clip_high) == ("hgpo", 0.01, 0.2)
+    assert (free.estimator.name, free.update.kl_coef, free.update.clip_high) == ("hgpo_lambda", 0.0, 0.3)
+    for one in (held, free):
+        assert (one.warm.episodes, one.iterations, one.seed, one.agent.history_length) == (0, 3, 5, 4)
+        assert one.model.path == str(tmp_path / "warm-k4")
+    asked.arm = ["hgpo:seed=1"]
+    with pytest.raises(SystemExit, match="name of letters of its own"):
+        script["Study"](asked).runs()
+
+
+def test_the_time_to_a_level_is_that_of_the_mean_over_iterations(tmp_path: Path) -> None:
+    """One lucky iteration reaches nothing; evaluations between iterations count as time."""
+    whole = record("alfworld/cloned.json")["runs"][0]
+    success = [0.72, 1.0, 0.72, 0.72, 0.72, 0.91, 0.91, 0.91, 0.91, 0.91, 0.95]
+    curve = [{"iteration": 0, "seconds": 60.0}]
+    curve += [
+        {"iteration": at, "success": value, "seconds": 30.0} for at, value in enumerate(success, start=1)
+    ]
+    runs = [{**whole, "arm": arm, "curve": curve if arm == "free" else curve[:4]} for arm in ("free", "held")]
+    (tmp_path / "study.json").write_text(json.dumps({"warm": {}, "runs": runs}))
+    printed = run("alfworld/plot.py", tmp_path / "study.json", "--by-minute")
+    assert "| free, seed 1 | iteration 6, 4.0 min | iteration 10, 6.0 min | |" in printed
+    assert "| held, seed 1 | iteration" not in printed
+    assert (tmp_path / "study.png").stat().st_size > 10_000
 
 
 def test_runs_that_never_began_are_left_out(tmp_path: Path) -> None:

@@ -20,14 +20,23 @@ from hgpo.runs.statistics import over_runs
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE.parents[1] / "docs" / "images" / "alfworld-study.png"
-NAMES = {"grpo": "GRPO", "gigpo": "GiGPO", "hgpo": "HGPO, published settings", "hgpo_lambda": "HGPO-lambda"}
+NAMES = {
+    "grpo": "GRPO",
+    "gigpo": "GiGPO",
+    "hgpo": "HGPO, published settings",
+    "g2po": "G2PO",
+    "hgpo_lambda": "HGPO-lambda",
+}
+"""What arms that are an estimator and nothing else are called; others keep their own names."""
+LEVELS = (0.8, 0.9, 0.95)
+"""Success that the table of times asks for."""
 PHASES = ("rollout", "generate", "estimate", "update", "eval")
 WINDOW = 5
 Run = dict[str, Any]
 Arms = dict[str, dict[int, Run]]
-"""Runs by estimator and seed."""
+"""Runs by arm and seed."""
 Reading = dict[str, dict[int, float]]
-"""One number of every run by estimator and seed."""
+"""One number of every run by arm and seed."""
 
 
 def studies(study: dict[str, Any]) -> list[tuple[int, float]]:
@@ -43,14 +52,50 @@ def played(run: Run) -> list[float]:
 
 
 def arms(study: dict[str, Any], history: int, rate: float) -> Arms:
-    """The runs of one comparison, in the order of NAMES."""
+    """The runs of one comparison, in the order of NAMES, then of their own names."""
     by_name: Arms = {}
-    for name in NAMES:
-        for run in study["runs"]:
-            same = (run["estimator"], run["history_length"], run["config"]["update"]["lr"])
-            if same == (name, history, rate) and played(run):
-                by_name.setdefault(name, {})[run["seed"]] = run
-    return by_name
+    for run in study["runs"]:
+        if (run["history_length"], run["config"]["update"]["lr"]) == (history, rate) and played(run):
+            by_name.setdefault(run.get("arm", run["estimator"]), {})[run["seed"]] = run
+    order = [*NAMES, *sorted(by_name.keys() - NAMES.keys())]
+    return {name: by_name[name] for name in order if name in by_name}
+
+
+def title(name: str) -> str:
+    """What an arm is called."""
+    return NAMES.get(name, name)
+
+
+def recent(values: list[float]) -> list[float]:
+    """The mean of the last WINDOW values at each place."""
+    return [float(np.mean(values[max(0, at - WINDOW + 1) : at + 1])) for at in range(len(values))]
+
+
+def minutes(run: Run) -> list[float]:
+    """Minutes of training at the end of each iteration, evaluations between them included."""
+    return [float(one) / 60 for one in np.cumsum([row["seconds"] for row in run["curve"]])][
+        -len(played(run)) :
+    ]
+
+
+def time_table(study: dict[str, Any], history: int, rate: float) -> None:
+    """When the mean of WINDOW iterations on training tasks first reached a level, by iteration and by minute."""
+    lines = []
+    for name, members in arms(study, history, rate).items():
+        for seed, run in members.items():
+            means, clock = recent(played(run)), minutes(run)
+            whole = range(WINDOW - 1, len(means))
+            places = [next((at for at in whole if means[at] >= level), None) for level in LEVELS]
+            if places[0] is not None:
+                cells = ["" if at is None else f"iteration {at + 1}, {clock[at]:.1f} min" for at in places]
+                lines.append(line(f"{title(name)}, seed {seed}", cells))
+    said = f"success on training tasks (mean of {WINDOW} iterations)"
+    if not lines:
+        print(f"\nNo run reached {LEVELS[0]:.0%} {said}.")
+        return
+    print(f"\nFirst at so much {said}; runs that are missing never reached {LEVELS[0]:.0%}:\n")
+    heading(f"{level:.0%}" for level in LEVELS)
+    print("\n".join(lines))
 
 
 def readings(by_name: Arms) -> dict[str, Reading]:
@@ -105,7 +150,7 @@ def success_table(study: dict[str, Any], history: int, rate: float) -> None:
     heading(columns)
     print(line("warm start", start))
     for name in by_name:
-        print(line(NAMES[name], [around(list(column[name].values())) for column in columns.values()]))
+        print(line(title(name), [around(list(column[name].values())) for column in columns.values()]))
     print("\nSeed by seed:\n")
     heading(columns)
     for name in by_name:
@@ -113,7 +158,7 @@ def success_table(study: dict[str, Any], history: int, rate: float) -> None:
             ", ".join(f"{seed}: {100 * value:.1f}" for seed, value in column[name].items())
             for column in columns.values()
         ]
-        print(line(NAMES[name], cells))
+        print(line(title(name), cells))
 
 
 def heading(columns: Iterable[str]) -> None:
@@ -143,7 +188,7 @@ def difference_table(study: dict[str, Any], history: int, rate: float) -> None:
         for column in columns.values()
     ]
     for pair in itertools.combinations(by_name, 2):
-        one, other = (NAMES[name].split(",")[0] for name in pair)
+        one, other = (title(name).split(",")[0] for name in pair)
         print(line(f"{other} - {one}", [column.get(pair, "") for column in shown]))
 
 
@@ -153,13 +198,17 @@ def phase_table(study: dict[str, Any]) -> None:
     if not rows:
         return
     total = sum(row["seconds"] for row in rows)
-    parts = [f"{phase} {sum(row[f'seconds/{phase}'] for row in rows) / total:.0%}" for phase in PHASES]
+    parts = [
+        f"{phase} {sum(row[f'seconds/{phase}'] for row in rows) / total:.0%}"
+        for phase in PHASES
+        if all(f"seconds/{phase}" in row for row in rows)
+    ]
     print(
         f"\nTime by phase over {len(rows)} iterations ({total:.0f} s): {', '.join(parts)} (generate is within rollout)"
     )
 
 
-def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> None:
+def picture(study: dict[str, Any], history: int, rate: float, path: Path, by_minute: bool) -> None:
     """Success while training, a panel per seed; below it success in evaluation, a panel per reading."""
     from matplotlib.figure import Figure
 
@@ -167,7 +216,11 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
     seeds = sorted({seed for members in by_name.values() for seed in members})
     columns = {name: column for name, column in readings(by_name).items() if not name.startswith("training")}
     warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
-    colours = {name: f"C{place}" for place, name in enumerate(NAMES)}
+    known = [
+        name for name in NAMES if name != "g2po"
+    ]  # estimators keep their colours from picture to picture
+    others = [name for name in ("g2po", *by_name) if name not in known]
+    colours = {name: f"C{place}" for place, name in enumerate(dict.fromkeys([*known, *others]))}
     rows = 2 if columns else 1
     figure = Figure(figsize=(11, 3.4 * rows), layout="constrained")
     top = figure.subfigures(rows, 1) if columns else [figure]
@@ -175,35 +228,36 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path) -> Non
     for axes, seed in zip(curves, seeds):
         for name, members in by_name.items():
             if seed in members:
-                values = 100 * np.array(played(members[seed]))
-                smooth = [np.mean(values[max(0, at - WINDOW + 1) : at + 1]) for at in range(len(values))]
-                axes.plot(range(1, len(values) + 1), smooth, color=colours[name], linewidth=2)
-                axes.plot(range(1, len(values) + 1), values, color=colours[name], alpha=0.25, linewidth=0.8)
+                values = [100 * value for value in played(members[seed])]
+                places = minutes(members[seed]) if by_minute else range(1, len(values) + 1)
+                axes.plot(places, recent(values), color=colours[name], linewidth=2)
+                axes.plot(places, values, color=colours[name], alpha=0.25, linewidth=0.8)
         axes.set_title(f"seed {seed}", fontsize=10)
-        axes.set_xlabel("iteration")
+        axes.set_xlabel("minutes" if by_minute else "iteration")
         axes.grid(alpha=0.3)
     curves[0].set_ylabel("success while training, %")
     if columns:
         dots = np.atleast_1d(top[1].subplots(1, len(columns), sharey=True))
-        for axes, (title, column) in zip(dots, columns.items()):
+        for axes, (panel, column) in zip(dots, columns.items()):
             for place, name in enumerate(by_name):
                 values = [100 * value for value in column[name].values()]
                 if not values:
                     continue
                 axes.plot([place] * len(values), values, "o", color=colours[name], alpha=0.5, markersize=5)
                 axes.hlines(np.mean(values), place - 0.3, place + 0.3, color=colours[name], linewidth=2.5)
-            if title in warm:
-                axes.axhline(100 * warm[title]["success"], color="grey", linestyle=":", label="warm start")
-            axes.set_title(title, fontsize=10)
+            if panel in warm:
+                axes.axhline(100 * warm[panel]["success"], color="grey", linestyle=":", label="warm start")
+            axes.set_title(panel, fontsize=10)
             axes.set_xticks(
-                range(len(by_name)), [NAMES[name].split(",")[0] for name in by_name], rotation=20, fontsize=8
+                range(len(by_name)), [title(name).split(",")[0] for name in by_name], rotation=20, fontsize=8
             )
             axes.grid(alpha=0.3, axis="y")
         dots[0].set_ylabel("success in evaluation, %")
-        dots[0].legend(fontsize=8, loc="lower right")
+        if any(panel in warm for panel in columns):
+            dots[0].legend(fontsize=8, loc="lower right")
     lines = [curves[0].plot([], [], color=colours[name], linewidth=2)[0] for name in by_name]
     figure.legend(
-        lines, [NAMES[name] for name in by_name], loc="outside upper center", ncols=len(by_name), fontsize=9
+        lines, [title(name) for name in by_name], loc="outside upper center", ncols=len(by_name), fontsize=9
     )
     figure.savefig(path, dpi=100)
 
@@ -216,6 +270,7 @@ def main() -> None:
     parser.add_argument(
         "--picture", type=Path, help="of the comparison with the most runs (of other records: beside them)"
     )
+    parser.add_argument("--by-minute", action="store_true", help="curves by minute instead of by iteration")
     args = parser.parse_args()
     beside = args.results.with_suffix(".png")
     args.picture = args.picture or (PICTURE if args.results == HERE / "results.json" else beside)
@@ -227,9 +282,10 @@ def main() -> None:
     for history, rate in studies(study):
         success_table(study, history, rate)
         difference_table(study, history, rate)
+        time_table(study, history, rate)
     phase_table(study)
     largest = max(studies(study), key=lambda key: sum(map(len, arms(study, *key).values())))
-    picture(study, *largest, args.picture)
+    picture(study, *largest, args.picture, args.by_minute)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
         --out results/alfworld --processes 6 iterations=20 eval.every=0 update.micro_tokens=16384
     python experiments/alfworld/run.py warm|train|eval|collect ...          # one stage of it
 
-All runs start from one warm start per history length; `key=value` settings hold for it, too. A run that has ended is
+All runs start from one warm start per history length; `key=value` settings hold for it, too. Arms are estimators with
+their own settings (`--estimators`) and any others by what they set (`--arm NAME:key=value,key=value`); a preset may be
+the path of a TOML file, such as fair.toml here. A run that has ended is
 evaluated at once on both panels, at two temperatures and under three sampling seeds, while others still train.
 Everything can be stopped and started again with the same command: finished runs and evaluations are kept, unfinished
 runs go on from their checkpoint; `--minutes` ends a slice in good time. `collect` writes results.json (settings,
@@ -37,8 +39,9 @@ CURVE = (
     "seconds", "seconds/rollout", "seconds/generate", "seconds/estimate", "seconds/update", "seconds/eval",
     "prompt_tokens", "response_tokens", "train/rows", "train/tokens", "train/tokens_per_second",
     "train/padding_share", "train/distinct_prompt_share", "rollout/padding_share", "estimator/advantage/zero_share",
-    "loss/policy", "kl_old", "clip_share", "entropy", "grad_norm", "lr", "eval/in-domain/success",
-    "eval/out-of-domain/success",
+    "estimator/advantage/penalty_share", "loss/policy", "loss/kl", "kl_old", "clip_share", "entropy",
+    "action_disagreement", "grad_norm", "lr", "eval/in-domain/success", "eval/out-of-domain/success",
+    "eval/validation/success",
 )  # fmt: skip
 
 
@@ -57,12 +60,26 @@ class Study:
         args, words_by_run = self.args, {}
         for seed in args.seeds.split(","):
             for history in args.histories.split(","):
-                for name in args.estimators.split(","):
+                for name, words in self.arms().items():
+                    # The study's own words last, so that settings of the warm start do not warm a run up again.
                     words_by_run[f"k{history}-{name}-seed{seed}"] = [
-                        args.preset, f"env.data={args.data}", f"model={self.warm_folder(history)}", "warm.episodes=0",
-                        f"estimator={name}", f"history_length={history}", f"seed={seed}", *args.settings,
+                        args.preset, *args.settings, *words, f"env.data={args.data}",
+                        f"model={self.warm_folder(history)}", "warm.episodes=0", f"history_length={history}",
+                        f"seed={seed}",
                     ]  # fmt: skip
         return words_by_run
+
+    def arms(self) -> dict[str, list[str]]:
+        """What is compared: a name and the settings that make it."""
+        arms = {name: [f"estimator={name}"] for name in self.args.estimators.split(",") if name}
+        for arm in self.args.arm:
+            name, _, words = arm.partition(":")
+            if not name.replace("_", "").isalnum() or name in arms:
+                raise SystemExit(
+                    f"--arm {arm}: expected NAME:key=value,..., with a name of letters of its own"
+                )
+            arms[name] = words.split(",") if words else []
+        return arms
 
     def warm(self, history: str) -> int:
         """Clone the expert, once per history length."""
@@ -166,12 +183,13 @@ def collect(out: Path) -> None:
         if not run.exists():
             continue
         stored = run.description()
-        history, estimator, seed = name.split("-")
+        history, arm, seed = name.split("-")
         results = run.results()
         runs.append(
             {
                 "run": name,
-                "estimator": estimator,
+                "arm": arm,
+                "estimator": stored.config["estimator"]["name"],
                 "history_length": int(history[1:]),
                 "seed": int(seed[4:]),
                 "ended": results["ended"] if results is not None else "unfinished",
@@ -209,12 +227,14 @@ def evaluations(folder: Path) -> dict[str, Any]:
     """What `hgpo eval` said, by split and temperature, without the machine it ran on."""
     kept = (
         "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "score",
-        "steps", "episodes", "seconds", "panel", "protocol",
+        "steps", "unsolved", "episodes", "seconds", "panel", "protocol",
     )  # fmt: skip
     by_panel = {}
     for path in sorted(folder.glob("*/result_*.json")):
         content, split = json.loads(path.read_text()), path.stem.removeprefix("result_")
-        by_panel[f"{split}, temperature {path.parent.name}"] = {key: content[key] for key in kept}
+        by_panel[f"{split}, temperature {path.parent.name}"] = {
+            key: content[key] for key in kept if key in content
+        }
     return by_panel
 
 
@@ -230,7 +250,12 @@ def main() -> int:
     parser.add_argument("--data", help="ALFWorld games (see docs/environments.md)")
     parser.add_argument("--model", help="warm: the model to clone into, a folder or hub id")
     parser.add_argument("--out", type=Path, default=Path("results/alfworld"))
-    parser.add_argument("--estimators", default="grpo,gigpo,hgpo,hgpo_lambda")
+    parser.add_argument(
+        "--estimators", default="grpo,gigpo,hgpo,hgpo_lambda", help="comma-separated; may be empty"
+    )
+    parser.add_argument(
+        "--arm", action="append", default=[], metavar="NAME:key=value,...", help="one more arm"
+    )
     parser.add_argument("--histories", default="2", help="history lengths K, comma-separated")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--splits", default="in-domain,out-of-domain", help="eval: which panels")
