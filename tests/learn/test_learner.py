@@ -247,13 +247,17 @@ def test_a_restored_fused_optimiser_counts_its_steps_on_the_device() -> None:
         assert again.optimizer.state[parameter]["step"].device == parameter.device
 
 
+@pytest.mark.parametrize("share", [1.0, 0.4])
 @pytest.mark.parametrize("lora", [0, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_packed_rows_update_as_padded_ones(monkeypatch: pytest.MonkeyPatch, dtype: str, lora: int) -> None:
+def test_packed_rows_update_as_padded_ones(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, lora: int, share: float
+) -> None:
     """Two optimiser steps, several passes each, a reference, an entropy bonus, probabilities made anew."""
     settings = UpdateConfig(
-        kl_coef=0.1, entropy_coef=0.01, lr=1e-2, updates=2, micro_tokens=60, old_logprobs="recomputed"
-    )
+        kl_coef=0.1, entropy_coef=0.01, lr=1e-2, updates=2, micro_tokens=60, old_logprobs="recomputed",
+        regulariser_share=share,
+    )  # fmt: skip
     alike = rows(40, again=12)
     found = []
     for packs in (False, True):
