@@ -54,6 +54,7 @@ def apart(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> float:
     [
         (("update.aggregate=token-mean", "update.micro_tokens=200"), 2e-5),
         (("update.aggregate=step-mean", "update.old_logprobs=recomputed"), 2e-5),
+        (("update.regulariser_share=0.3", "update.micro_tokens=200"), 2e-5),
         (("model.lora_rank=2", "update.micro_tokens=200", "model.gradient_checkpointing=true"), 2e-5),
         # Rounding turns small gradients round, and AdamW's first steps are as long as the rate whatever their size.
         (("model.dtype=bfloat16", "update.micro_tokens=200"), 1e-2),
