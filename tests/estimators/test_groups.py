@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hgpo.estimators.groups import Groups, within_task
-from hgpo.steps.labels import by_appearance, dense, sorted_order
+from hgpo.steps.labels import by_appearance, dense, last_equal, sorted_order
 
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=60), st.sampled_from([1, 7, 10**6, 10**12]))
@@ -60,3 +60,10 @@ def test_numbers_by_appearance_count_up_as_they_first_occur(codes: list[int]) ->
     seen: dict[int, int] = {}
     expected = [seen.setdefault(code, len(seen)) for code in codes]
     assert by_appearance(np.array(codes)).tolist() == expected
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.sampled_from([1, 7, 10**6, 10**12]))
+def test_the_last_equal_number_is_found_by_counting_and_by_sorting(keys: list[int], stretch: int) -> None:
+    last = {key: place for place, key in enumerate(keys)}
+    assert last_equal(np.array(keys) * stretch).tolist() == [last[key] for key in keys]

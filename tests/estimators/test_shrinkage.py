@@ -49,6 +49,20 @@ def test_pairs_are_those_of_different_trajectories(case: tuple[np.ndarray, np.nd
 
 @common
 @given(nested_case())
+def test_pairs_need_only_the_steps_that_met_another_trajectory_above(
+    case: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    levels, trajectories, values = case
+    coarse, fine = partitions(levels, trajectories)
+    whole, some = fine.pairs(values), fine.pairs(values, coarse.pairs(values).met)
+    assert some.count.tolist() == whole.count.tolist()
+    assert some.squares.tolist() == whole.squares.tolist()
+    assert some.met.tolist() == whole.met.tolist()
+    assert np.maximum(some.num_trajectories, 1.0).tolist() == whole.num_trajectories.tolist()
+
+
+@common
+@given(nested_case())
 def test_weights_follow_the_formula(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     levels, trajectories, values = case
     parts = partitions(levels, trajectories)

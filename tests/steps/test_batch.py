@@ -69,6 +69,10 @@ def test_import_needs_numpy_only() -> None:
         ([row(observation=["a", "list"])], ["Row 0", "observation of type list", "hash"]),
         ([row(observation={"a": 1})], ["Row 0", "observation of type dict", "hash"]),
         ([row(valid="no")], ["valid='no'", "true or false"]),
+        ([row(valid=2)], ["valid=2", "true or false"]),
+        ([row(valid=-1)], ["valid=-1", "true or false"]),
+        ([row(valid=256)], ["valid=256", "true or false"]),
+        ([row(valid=0.5)], ["valid=0.5", "true or false"]),
         ([{"task": "t"}], ["no column 'trajectory'", "they have task"]),
         ([row(), {"task": "t"}], ["Row 1", "'trajectory'"]),
         ([row(), "text"], ["Row 1 is a str", "dict"]),
@@ -80,6 +84,17 @@ def test_bad_rows_are_named_and_explained(rows: list[Any], words: list[str]) -> 
         estimate(StepBatch.from_rows(rows), "hgpo")
     for word in words:
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[True, False], [1, 0], [1.0, 0.0], [True, 0.0], [None, False], [np.True_, False], [np.int8(1), 0]],
+)
+def test_truth_values_may_be_written_in_several_ways(given: list[Any]) -> None:
+    batch = StepBatch.from_rows([row(step=i, valid=value) for i, value in enumerate(given)])
+    assert batch["valid"].tolist() == [True, False]
+    assert batch["valid"].dtype == np.bool_
+    assert batch["valid"].flags.writeable
 
 
 def test_rows_may_come_from_an_iterator_and_cross_chunks() -> None:

@@ -66,22 +66,15 @@ def find_cuts(
             )
         found = group != NONE
         level[found] = number
-        place[found] = _members(part)[group[found]]
+        place[found] = part.last[group[found]]
     return Cuts(rows, level, place)
 
 
 def _find(keys: IntArray, part: Partition, asked: IntArray) -> IntArray:
     """Group [m] whose members have the asked key [m] among keys [steps], or `NONE`."""
-    by_group = keys[_members(part)]
+    by_group = keys[part.last]
     order = np.argsort(by_group)
     place = np.minimum(np.searchsorted(by_group, asked, sorter=order), len(order) - 1)
     groups = order[place]
     found: IntArray = np.where(by_group[groups] == asked, groups, NONE)
     return found
-
-
-def _members(part: Partition) -> IntArray:
-    """Canonical position of one step of each group. Int [groups]."""
-    members = np.empty(len(part.sizes), dtype=np.int64)
-    members[part.labels] = np.arange(len(part.labels))
-    return members

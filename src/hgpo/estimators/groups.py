@@ -25,32 +25,32 @@ def segment_sums(labels: IntArray, values: FloatArray, count: int) -> FloatArray
     return sums.astype(np.float64, copy=False)
 
 
-def group_means(labels: IntArray, values: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Mean of `values` [n] over each group of labels [n] with `sizes` [groups], as in `Groups`. Float64 [groups]."""
-    pivot = np.zeros(len(sizes))
-    pivot[labels] = values
-    means: FloatArray = pivot + segment_sums(labels, values - pivot[labels], len(sizes)) / np.maximum(
-        sizes, 1
-    )
+def group_means(labels: IntArray, values: FloatArray, sizes: FloatArray, pivot: FloatArray) -> FloatArray:
+    """Mean of `values` [n] over each group of labels [n], as in `Groups`. Float64 [groups].
+
+    `sizes` [groups] are at least 1, and `pivot` [groups] holds the last value of each group.
+    """
+    means: FloatArray = pivot + segment_sums(labels, values - pivot.take(labels), len(sizes)) / sizes
     return means
 
 
-def deviations(labels: IntArray, values: FloatArray, sizes: FloatArray) -> FloatArray:
-    """`Groups.deviations` [n] alone, of groups with `sizes` [groups]."""
-    return _centered(labels, values, sizes)[1]
+def deviations(labels: IntArray, values: FloatArray, sizes: FloatArray, pivot: FloatArray) -> FloatArray:
+    """`Groups.deviations` [n] alone, of groups with `sizes` and `pivot` [groups] as in `group_means`."""
+    return _centered(labels, values, sizes, pivot)[1]
 
 
 def _centered(
-    labels: IntArray, values: FloatArray, sizes: IntArray | FloatArray, constant: BoolArray | None = None
+    labels: IntArray,
+    values: FloatArray,
+    members: IntArray | FloatArray,
+    pivot: FloatArray,
+    constant: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means [groups], deviations [n] and rounding [groups] of groups; `constant`, all true, is made false where it is.
 
-    See `Groups`.
+    See `Groups` and `group_means`; `members` are sizes of at least 1.
     """
-    count = len(sizes)
-    members = np.maximum(sizes, 1)
-    pivot = np.zeros(count)
-    pivot[labels] = values
+    count = len(members)
     # One array for what is needed in passing: for millions of steps fresh memory costs more than arithmetic.
     passing = np.take(pivot, labels)
     centered = values - passing
@@ -61,7 +61,7 @@ def _centered(
         constant[labels[distance > limit]] = False
     offset = segment_sums(labels, centered, count) / members
     centered -= np.take(offset, labels, out=passing, mode="clip")
-    centered[np.abs(centered, out=passing) <= limit] = 0.0
+    np.putmask(centered, np.abs(centered, out=passing) <= limit, 0.0)
     return pivot + offset, centered, rounding
 
 
@@ -87,7 +87,9 @@ class Groups:
         """Group `values` [n] by `labels` [n], dense from 0."""
         sizes = np.bincount(labels)
         constant = np.ones(len(sizes), dtype=bool)
-        means, deviations, rounding = _centered(labels, values, sizes, constant)
+        pivot = np.zeros(len(sizes))
+        pivot[labels] = values  # of equal labels the last one stays
+        means, deviations, rounding = _centered(labels, values, np.maximum(sizes, 1), pivot, constant)
         return cls(labels, sizes, means, deviations, rounding, constant)
 
     @property

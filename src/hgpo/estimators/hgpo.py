@@ -269,7 +269,7 @@ def shrunk(record: Record, levels: npt.NDArray[np.int64], returns: FloatArray, s
     mean, of the whole group or of other trajectories only (`baseline`). A single normalisation over the batch
     follows. Weights, skipping, peers and the base item do not apply: the estimate covers every step.
     """
-    parts = partitions(levels, record.trajectories.trajectory_ids)
+    parts = partitions(levels, nested.rollouts(record))
     roots = nested.task_roots(record)
     weights = level_weights(parts, roots, returns)
     if s.baseline == "leave_one_out":

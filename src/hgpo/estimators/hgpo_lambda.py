@@ -40,13 +40,13 @@ import numpy as np
 
 from ..settings import Settings, setting
 from ..steps.columns import FloatArray
-from ..steps.labels import by_appearance
+from ..steps.labels import by_appearance, dense
 from ..steps.order import Trajectories
 from . import base
 from .base import Estimator, Record
 from .contexts import Key
 from .cuts import Cuts, find_cuts
-from .nested import divide, level_terms, nested_levels, nested_term, task_roots
+from .nested import divide, level_terms, nested_levels, nested_term, rollouts, task_roots
 from .returns import discounted_returns
 from .scale import FLOOR, Over, without_rounding
 from .shrinkage import (
@@ -145,21 +145,23 @@ def compute(record: Record, s: HgpoLambdaSettings) -> Result:
     levels = record.levels(s.key, s.similarity, s.depth)
     returns = discounted_returns(rewards, trajectories, s.gamma)
 
-    parts = partitions(levels, trajectories.trajectory_ids)
+    parts = partitions(levels, rollouts(record))
     weights = level_weights(parts, None, returns)
     if s.shrinkage == "none":
         weights = [np.ones(len(part.sizes)) for part in parts]
     valuation = Valuation.of(parts, weights, rewards, trajectories, 0.0 if s.shrinkage == "none" else s.prior)
     cuts = find_cuts(record, parts, s.key, s.similarity, s.time_limit)
-    fitted = fit(valuation, returns, cuts, s)
+    ready = prepared(parts, valuation.weights)
+    fitted = fit(valuation, ready, returns, cuts, s)
     value = fitted.by_level[-1]
     following = next_values(value, trajectories, cuts, fitted.by_level)
     errors = td_errors(rewards, value, following, s.gamma)
     advantages = discounted_returns(errors, trajectories, s.gamma * s.lam)
     score = advantages + value
     if s.lam != value_lambda(s):
-        fitted = Fitted(valuation.by_level(score, value), score, value)
+        fitted = Fitted(valuation.by_level(ready, score, value), score, value)
         advantages = score - fitted.by_level[-1]
+    del ready  # nobody needs it any more, and fresh memory costs more than arithmetic
     baseline = fitted.by_level[-1]
     counts = [(weight > 0.0)[part.labels] for part, weight in zip(parts, weights)]
     seen = nested_levels(levels, fitted.targets, fitted.by_level, counts)
@@ -209,7 +211,6 @@ class Valuation:
     parts: list[Partition]
     weights: list[FloatArray]
     """[groups] of each level: how much its own mean counts."""
-    levels: list[PreparedLevel | None]
     rewards: FloatArray
     """[steps]"""
     trajectories: Trajectories
@@ -226,13 +227,18 @@ class Valuation:
     ) -> Valuation:
         """With weights [groups] of every level; a prior gives the mean over m rollouts the weight m / (m + prior)."""
         if prior > 0.0:
-            visitors = parts[0].num_trajectories
+            visitors = parts[0].visits().num_trajectories
             weights = [visitors / (visitors + prior), *weights[1:]]
-        return cls(parts, weights, prepared(parts, weights), rewards, trajectories, prior)
+        return cls(parts, weights, rewards, trajectories, prior)
 
-    def by_level(self, targets: FloatArray, before: FloatArray | None) -> list[FloatArray]:
-        """v_k [steps] of every level, fitted to targets [steps]; `before` [steps] are the values until now."""
-        return nested_values(self.levels, targets, self.root(targets, before))
+    def by_level(
+        self, levels: list[PreparedLevel | None], targets: FloatArray, before: FloatArray | None
+    ) -> list[FloatArray]:
+        """v_k [steps] of every level, fitted to targets [steps]; `before` [steps] are the values until now.
+
+        `levels` are these parts and weights, `prepared`.
+        """
+        return nested_values(levels, targets, self.root(targets, before))
 
     def nested(self, targets: FloatArray, before: FloatArray | None) -> Nested:
         """The same with what it is made of."""
@@ -267,18 +273,24 @@ class Fitted:
     """[steps] the values before that; None for the first."""
 
 
-def fit(valuation: Valuation, returns: FloatArray, cuts: Cuts, s: HgpoLambdaSettings) -> Fitted:
+def fit(
+    valuation: Valuation,
+    levels: list[PreparedLevel | None],
+    returns: FloatArray,
+    cuts: Cuts,
+    s: HgpoLambdaSettings,
+) -> Fitted:
     """Values of all contexts, fitted to lambda-returns [steps]."""
     rewards, trajectories = valuation.rewards, valuation.trajectories
     targets, value, lam = returns, None, value_lambda(s)
     # With lambda = 1 the targets are the returns, whatever the values, unless a cut rollout bootstraps.
     sweeps = s.sweeps if lam < 1.0 or len(cuts.rows) or valuation.prior > 0.0 else 0
     for _ in range(sweeps):
-        by_level = valuation.by_level(targets, value)
+        by_level = valuation.by_level(levels, targets, value)
         value = by_level[-1]
         following = next_values(value, trajectories, cuts, by_level)
         targets = value + generalised_advantages(rewards, value, following, trajectories, s.gamma, lam)
-    return Fitted(valuation.by_level(targets, value), targets, value)
+    return Fitted(valuation.by_level(levels, targets, value), targets, value)
 
 
 def generalised_advantages(
@@ -321,12 +333,14 @@ def pooled(
     """
     actions = record.batch.encoded("action")
     acted, count = by_appearance(actions.codes[record.trajectories.order]), len(actions.values)
-    parts = [Partition.of(one.labels * count + acted, record.trajectories.trajectory_ids) for one in contexts]
+    parts = [Partition.of(dense(one.labels * count + acted), one.rollouts) for one in contexts]
     weights = level_weights(parts, None, residuals)
 
     means = cache(lambda: nested_means(parts, weights, advantages, advantages))
+    rows = np.arange(len(advantages))
     terms = [
-        nested_term(f"same action, level {number}", part, means, number) for number, part in enumerate(parts)
+        nested_term(f"same action, level {number}", rows, part, means, number)
+        for number, part in enumerate(parts)
     ]
     return nested_values(prepared(parts, weights), advantages)[-1], tuple(terms)
 

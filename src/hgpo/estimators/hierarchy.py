@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..steps.columns import IntArray
 from ..steps.labels import dense
 from ..steps.order import Trajectories
-from .contexts import Contexts, history
+from .contexts import Contexts
 from .groups import within_task
 
 
@@ -29,7 +29,7 @@ def hierarchy(contexts: Contexts, trajectories: Trajectories, depth: int) -> npt
         rows = np.flatnonzero(trajectories.step >= level)
         if len(rows) == 0:
             break
-        levels[level, rows] = split(levels[level - 1, rows], history(past, level)[rows])
+        levels[level, rows] = split(levels[level - 1, rows], past[rows - level])
     return levels
 
 
@@ -38,13 +38,11 @@ def split(labels: IntArray, codes: IntArray) -> IntArray:
 
     A group of one cannot be split further, so only the members of larger groups are looked at.
     """
-    sizes = np.bincount(labels)
-    shared = np.flatnonzero(sizes[labels] > 1)
+    several = (np.bincount(labels) > 1)[labels]
+    shared, single = np.flatnonzero(several), np.flatnonzero(~several)
     new = np.empty_like(labels)
     inner = dense(labels[shared] * (int(codes.max(initial=0)) + 1) + codes[shared])
     new[shared] = inner
     count = int(inner.max(initial=-1)) + 1
-    single = np.ones(len(labels), dtype=bool)
-    single[shared] = False
-    new[single] = count + np.arange(len(labels) - len(shared))
+    new[single] = np.arange(count, count + len(single))
     return new

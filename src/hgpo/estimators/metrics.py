@@ -171,11 +171,14 @@ def context_pairs(step: IntArray, levels: npt.NDArray[np.int64]) -> tuple[float,
     pairs = _pairs(levels[0])
     if deepest == 0 or pairs == 0:
         return pairs, pairs
-    agreeing = _pairs(levels[deepest][step >= deepest])
-    agreeing += sum(_pairs(levels[short][step == short]) for short in range(deepest))
+    early = np.flatnonzero(step < deepest)
+    agreeing = _pairs(levels[deepest])
+    for short in range(deepest):
+        agreeing += _pairs(levels[short, early[step[early] == short]])
     return pairs, agreeing
 
 
 def _pairs(labels: IntArray) -> float:
-    sizes = np.bincount(labels).astype(np.float64)
+    """Pairs of equal labels [n], those that are -1 left out."""
+    sizes = np.bincount(labels + 1)[1:].astype(np.float64)
     return float((sizes * (sizes - 1)).sum() / 2)

@@ -8,18 +8,23 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ..steps.columns import BoolArray, FloatArray
+from ..steps.columns import BoolArray, FloatArray, IntArray
 from ..steps.labels import changes, dense
 from .base import Mode, Record
-from .groups import Groups
+from .groups import Groups, within_task
 from .scale import Over, floored_deviation
 from .shrinkage import Nested, Partition
 from .terms import Level, Numbers, Shrinkage, Term
 
 
+def rollouts(record: Record) -> IntArray:
+    """The trajectories, counted from the first of their task. Int [steps]."""
+    return within_task(record.trajectories.trajectory_ids, record.trajectories.task_ids)
+
+
 def task_roots(record: Record) -> Partition:
     """The tasks as the groups above level 0."""
-    return Partition.of(np.cumsum(changes(record.trajectories.task_ids)), record.trajectories.trajectory_ids)
+    return Partition.of(np.cumsum(changes(record.trajectories.task_ids)), rollouts(record))
 
 
 def nested_levels(
@@ -53,18 +58,20 @@ def level_terms(
     Every step has every level here: one that is too early for a level is compared with the others of its parent group
     that are. With `above`, a name and groups, the estimate above the first level is a comparison of its own.
     """
+    rows = np.arange(len(score))
     terms = [
-        nested_term(f"level {number}", part, baseline, number, score, level)
+        nested_term(f"level {number}", rows, part, baseline, number, score, level)
         for number, (part, level) in enumerate(zip(parts, seen))
     ]
     if above is not None:
         name, groups = above
-        terms.insert(0, nested_term(name, groups, baseline, -1, score))
+        terms.insert(0, nested_term(name, rows, groups, baseline, -1, score))
     return tuple(terms)
 
 
 def nested_term(
     name: str,
+    rows: IntArray,
     part: Partition,
     means: Callable[[], Nested],
     number: int,
@@ -73,8 +80,8 @@ def nested_term(
 ) -> Term:
     """The part that level `number` has in nested means (-1: the start above the first level).
 
-    With a score [steps] the mean is a baseline and the term a comparison, share * (score - mean); without one the mean
-    itself is what is summed, share * mean.
+    `rows` [steps] are all of them. With a score [steps] the mean is a baseline and the term a comparison,
+    share * (score - mean); without one the mean itself is what is summed, share * mean.
     """
 
     def numbers() -> Numbers:
@@ -89,7 +96,7 @@ def nested_term(
         shrinkage = Shrinkage(own, value)
         return Numbers(part.labels, sizes, compared, baseline, ones, compared - baseline, share, shrinkage)
 
-    return Term(name, np.arange(len(part.labels)), "steps", numbers, level)
+    return Term(name, rows, "steps", numbers, level)
 
 
 def divide(
@@ -101,11 +108,11 @@ def divide(
     """
     if mode == "mean_norm":
         return advantages, terms
-    tasks = dense(record.trajectories.task_ids)
-    labels = tasks if over == "task" else np.zeros_like(tasks)
-    deviation = floored_deviation(advantages, labels, floor)
-    divided: FloatArray = advantages / deviation[labels]
-    return divided, tuple(_divided(term, deviation[labels]) for term in terms)
+    tasks = record.trajectories.task_ids
+    labels = dense(tasks) if over == "task" else np.zeros_like(tasks)
+    divisor = floored_deviation(advantages, labels, floor)[labels]
+    divided: FloatArray = advantages / divisor
+    return divided, tuple(_divided(term, divisor) for term in terms)
 
 
 def _divided(term: Term, divisor: FloatArray) -> Term:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.columns import FloatArray, IntArray
-from ..steps.labels import changes, dense, sorted_order
+from ..steps.labels import dense, last_equal
 from .groups import Groups, deviations, group_means, mean_of_others, segment_sums
 
 TINY = 1e-300
@@ -41,68 +41,78 @@ class Pairs:
     """[groups] how many."""
     squares: FloatArray
     """[groups] sum of half their squared differences."""
+    num_trajectories: FloatArray
+    """[groups] number of distinct trajectories; 0 in a group that was not looked at because it has one."""
+    met: IntArray
+    """Where the steps stand whose group has several."""
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Who visited the groups of some steps, [m]."""
+
+    labels: IntArray
+    """[m] group of the step."""
+    last: IntArray
+    """[m] where, among the m, the last step stands that the same trajectory has in the same group."""
+    sizes: FloatArray
+    """[m] how many steps it has there, at the last of them; 0 at the others."""
+    num_trajectories: FloatArray
+    """[groups] number of distinct trajectories; 0 where none of the steps is in the group."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """All steps split into groups, and the trajectories in each group."""
+    """All steps split into groups."""
 
     labels: IntArray
     """[n] group of each step, dense from 0."""
     sizes: FloatArray
     """[groups] number of steps."""
-    visits: IntArray
-    """[n] (group, trajectory) pair of each step, dense from 0."""
-    group_of_visit: IntArray
-    """[pairs] group of each such pair."""
-    num_trajectories: FloatArray
-    """[groups] number of distinct trajectories."""
+    last: IntArray
+    """[groups] where the last step of each group stands."""
+    rollouts: IntArray
+    """[n] a number from 0: steps of one group are of the same trajectory where theirs are equal."""
 
     @classmethod
-    def of(cls, keys: IntArray, trajectory_ids: IntArray) -> Partition:
-        """Put steps with equal keys [n] (whole numbers from 0) into one group, in the order of the keys."""
-        # In canonical order steps stand trajectory by trajectory: a stable order by key then sorts by both.
-        if (trajectory_ids[1:] >= trajectory_ids[:-1]).all():
-            order = sorted_order(keys)
-        else:
-            order = sorted_order(trajectory_ids)
-            order = order[sorted_order(keys[order])]
-        ordered, owners = keys[order], trajectory_ids[order]
-        new_group = changes(ordered)
-        new_visit = changes(owners) | new_group
-        labels, visits = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
-        groups = np.cumsum(new_group)
-        labels[order] = groups
-        visits[order] = np.cumsum(new_visit)
-        new_visit[:1] = 1
-        group_of_visit = groups[np.flatnonzero(new_visit)]
-        sizes = np.bincount(groups).astype(np.float64)
-        return cls(labels, sizes, visits, group_of_visit, np.bincount(group_of_visit).astype(np.float64))
+    def of(cls, labels: IntArray, rollouts: IntArray) -> Partition:
+        """The groups of labels [n], dense from 0; small `rollouts` are counted where large ones must be sorted."""
+        sizes = np.bincount(labels).astype(np.float64)
+        last = np.empty(len(sizes), dtype=np.int64)
+        last[labels] = np.arange(len(labels))  # of equal labels the last one stays
+        return cls(labels, sizes, last, rollouts)
 
     def means(self, values: FloatArray) -> FloatArray:
         """Mean of `values` [n] over the group of each step. Float64 [n]."""
-        return group_means(self.labels, values, self.sizes)[self.labels]
+        return group_means(self.labels, values, self.sizes, values.take(self.last)).take(self.labels)
 
-    def pairs(self, values: FloatArray) -> Pairs:
+    def visits(self, rows: IntArray | None = None) -> Visits:
+        """Who visited the groups, seen from `rows` [m], which hold groups as a whole; from all steps without them."""
+        labels = self.labels if rows is None else self.labels.take(rows)
+        rollouts = self.rollouts if rows is None else self.rollouts.take(rows)
+        last = last_equal(labels * (int(rollouts.max(initial=0)) + 1) + rollouts)
+        sizes = np.bincount(last, minlength=len(last))
+        visited = np.bincount(labels.take(np.flatnonzero(sizes > 0)), minlength=len(self.sizes))
+        return Visits(labels, last, sizes.astype(np.float64), visited.astype(np.float64))
+
+    def pairs(self, values: FloatArray, rows: IntArray | None = None) -> Pairs:
         """Pairs of steps of different trajectories in each group, for `values` [n].
 
         Over all pairs of n values the squared differences sum to n sum d^2 - (sum d)^2, with d measured from the
-        group's mean; the pairs inside one trajectory are taken off again. A group that one trajectory visited has none.
+        group's mean; the pairs inside one trajectory are taken off again. A group that one trajectory visited has none,
+        to the last bit, so it is enough to look at `rows`, those that met another trajectory in the parent's groups.
         """
-        labels, visits, number = self.labels, self.visits, len(self.sizes)
-        several = self.num_trajectories > 1.0
-        sizes = self.sizes * several
-        met = np.flatnonzero(several[labels])
-        if len(met) < len(labels):
-            labels, visits, values = labels[met], visits[met], values[met]
-        apart = deviations(labels, values, sizes)
+        visits, pivot = self.visits(rows), values.take(self.last)
+        labels, sizes = visits.labels, self.sizes * (visits.num_trajectories > 0.0)
+        apart = deviations(labels, values if rows is None else values.take(rows), self.sizes, pivot)
         squared = np.square(apart)
-        own_sizes = np.bincount(visits, minlength=len(self.group_of_visit)).astype(np.float64)
-        count, squares = _all_pairs(labels, apart, squared, sizes)
-        own_count, own_squares = _all_pairs(visits, apart, squared, own_sizes)
-        count -= segment_sums(self.group_of_visit, own_count, number)
-        squares -= segment_sums(self.group_of_visit, own_squares, number)
-        return Pairs(count, np.maximum(squares, 0.0) / 2.0)
+        count = np.square(sizes) - segment_sums(labels, np.square(visits.sizes), len(sizes))
+        squares = _all_pairs(labels, apart, squared, sizes)
+        squares -= segment_sums(labels, _all_pairs(visits.last, apart, squared, visits.sizes), len(sizes))
+        met = np.flatnonzero((visits.num_trajectories > 1.0).take(labels))
+        if rows is not None:
+            met = rows.take(met)
+        return Pairs(count / 2.0, np.maximum(squares, 0.0) / 2.0, visits.num_trajectories, met)
 
 
 @dataclass(frozen=True)
@@ -145,18 +155,19 @@ class Nested:
         return [rest, *reversed(shares)]
 
 
-def partitions(levels: npt.NDArray[np.int64], trajectory_ids: IntArray) -> list[Partition]:
-    """Complete, nested partitions from group labels [levels, steps].
+def partitions(levels: npt.NDArray[np.int64], rollouts: IntArray) -> list[Partition]:
+    """Complete, nested partitions from group labels [levels, steps], dense from 0; `rollouts` as for `Partition.of`.
 
     A step too early for a level (label -1) stays with the other steps of its parent group that are too early.
     """
     complete: list[Partition] = []
     parent: IntArray = np.zeros(levels.shape[1], dtype=np.int64)
     for labels in levels:
-        missing = labels < 0
-        if missing.any():
-            labels = dense(np.where(missing, int(labels.max()) + 1 + parent, labels))
-        complete.append(Partition.of(labels, trajectory_ids))
+        early = np.flatnonzero(labels < 0)
+        if len(early):
+            labels = labels.copy()
+            labels[early] = int(labels.max()) + 1 + dense(parent[early])
+        complete.append(Partition.of(labels, rollouts))
         parent = labels
     return complete
 
@@ -164,12 +175,13 @@ def partitions(levels: npt.NDArray[np.int64], trajectory_ids: IntArray) -> list[
 def level_weights(parts: list[Partition], roots: Partition | None, values: FloatArray) -> list[FloatArray]:
     """w_k of each level's groups, estimated from `values` [steps]; without `roots` the first level has weight 1."""
     chain = parts if roots is None else [roots, *parts]
-    pairs = [part.pairs(values) for part in chain]
+    pairs: list[Pairs] = []
+    for part in chain:
+        pairs.append(part.pairs(values, pairs[-1].met if pairs else None))
     weights = [np.ones(len(parts[0].sizes))] if roots is None else []
     for number in range(1, len(chain)):
-        part = chain[number]
-        explained, left = components(chain[number - 1], part, pairs[number - 1], pairs[number])
-        evidence = explained * (part.num_trajectories - 1.0)
+        explained, left = components(chain[number - 1], chain[number], pairs[number - 1], pairs[number])
+        evidence = explained * np.maximum(pairs[number].num_trajectories - 1.0, 0.0)
         weights.append(evidence / np.maximum(evidence + left, TINY))
     return weights
 
@@ -180,8 +192,7 @@ def components(parent: Partition, level: Partition, outer: Pairs, inner: Pairs) 
     Each parent group counts by its pairs over its size, so that one large group does not decide alone.
     Without pairs on both sides there is no evidence, and s is zero.
     """
-    parent_of = np.empty(len(level.sizes), dtype=np.int64)
-    parent_of[level.labels] = parent.labels
+    parent_of = parent.labels.take(level.last)
     count = segment_sums(parent_of, inner.count, len(parent.sizes))
     squares = segment_sums(parent_of, inner.squares, len(parent.sizes))
     share = 1.0 / parent.sizes
@@ -216,6 +227,8 @@ class PreparedLevel:
     labels: IntArray
     sizes: FloatArray
     """[groups]"""
+    last: IntArray
+    """[groups] where the last step of each group stands."""
     own: FloatArray
     """w_k"""
     rest: FloatArray
@@ -224,23 +237,26 @@ class PreparedLevel:
     @classmethod
     def of(cls, part: Partition, weights: FloatArray) -> PreparedLevel | None:
         """Prepare a level with weights [groups]; None where its means matter to nobody."""
-        own = weights[part.labels]
-        rows = np.flatnonzero(own)
-        if len(rows) == 0:
+        matters = weights != 0.0
+        if not matters.any():
             return None
-        if len(rows) == len(own):
-            return cls(None, part.labels, part.sizes, own, 1.0 - own)
-        return cls(rows, part.labels[rows], part.sizes, own[rows], 1.0 - own[rows])
+        rows, labels = None, part.labels
+        if not matters.all():
+            rows = np.flatnonzero(matters[labels])
+            labels = labels[rows]
+        own = weights[labels]
+        return cls(rows, labels, part.sizes, part.last, own, 1.0 - own)
 
     def mix(self, values: FloatArray, above: FloatArray) -> FloatArray:
         """w_k mean_k + (1 - w_k) v_{k-1} from values and v_{k-1} [steps]. Float64 [steps]."""
+        pivot = values.take(self.last)
         if self.rows is None:
-            mean = group_means(self.labels, values, self.sizes)[self.labels]
+            mean = group_means(self.labels, values, self.sizes, pivot).take(self.labels)
             whole: FloatArray = self.own * mean + self.rest * above
             return whole
-        mean = group_means(self.labels, values[self.rows], self.sizes)[self.labels]
+        mean = group_means(self.labels, values.take(self.rows), self.sizes, pivot).take(self.labels)
         mixed: FloatArray = above.copy()
-        mixed[self.rows] = self.own * mean + self.rest * above[self.rows]
+        mixed[self.rows] = self.own * mean + self.rest * above.take(self.rows)
         return mixed
 
 
@@ -280,14 +296,13 @@ def means_of_others(
 def _mean_of_others(part: Partition, values: FloatArray) -> tuple[FloatArray, IntArray]:
     """Per step: mean over the other trajectories in its group, and how many steps those have."""
     groups = Groups.of(part.labels, values)
-    others, excess = mean_of_others(groups, part.visits)
+    others, excess = mean_of_others(groups, part.visits().last)
     return groups.means[part.labels] + excess, others
 
 
-def _all_pairs(
-    labels: IntArray, apart: FloatArray, squared: FloatArray, sizes: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Pairs inside each group of `sizes` [groups], and the sum of their squared differences. Float64 [groups] each."""
+def _all_pairs(labels: IntArray, apart: FloatArray, squared: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Sum of the squared differences of all pairs inside each group of `sizes` [groups]. Float64 [groups]."""
     sums = segment_sums(labels, apart, len(sizes))
     squares = segment_sums(labels, squared, len(sizes))
-    return sizes * (sizes - 1.0) / 2.0, sizes * squares - np.square(sums)
+    summed: FloatArray = sizes * squares - np.square(sums)
+    return summed

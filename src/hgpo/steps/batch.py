@@ -326,10 +326,11 @@ def _checked(columns: dict[str, Column]) -> StepBatch:
         raise BadSteps("The batch is empty: the columns have no entries. Give at least one step.")
     padding = batch.flag("padding")
     for name in TEXT:
-        kept = enumerate(batch.encoded(name).values)
         # NaN is no value either: it does not even equal itself.
         missing = [
-            code for code, value in kept if value is None or (isinstance(value, float) and value != value)
+            code
+            for code, value in enumerate(batch.encoded(name).values.tolist())
+            if value is None or (isinstance(value, float) and value != value)
         ]
         if missing and (lacking := np.isin(batch.encoded(name).codes, missing) & ~padding).any():
             raise BadSteps(

@@ -18,6 +18,8 @@ ObjectArray = npt.NDArray[np.object_]
 
 def object_array(values: Sequence[Any]) -> ObjectArray:
     """An object array [len(values)] that never tries to look inside its items."""
+    if isinstance(values, list | tuple):
+        return np.fromiter(values, dtype=object, count=len(values))
     array = np.empty(len(values), dtype=object)
     if any(issubclass(kind, (list, tuple, np.ndarray)) for kind in set(map(type, values))):
         # Assigning a list of equally long lists at once would be read as a table.

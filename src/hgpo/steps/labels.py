@@ -6,6 +6,9 @@ import numpy as np
 
 from .columns import IntArray
 
+COUNTED = 16
+"""Numbers below so many times their count are counted, larger ones sorted."""
+
 
 def sorted_order(keys: IntArray) -> IntArray:
     """The stable order of whole numbers from 0 [n]: sixteen bits at a time, each a pass over the array."""
@@ -24,7 +27,7 @@ def dense(keys: IntArray) -> IntArray:
         return keys
     low, high = int(keys.min()), int(keys.max())
     places = keys - low if low else keys
-    if high - low <= 16 * len(keys) + 1024:
+    if high - low <= COUNTED * len(keys) + 1024:
         # A small range is counted; sorting is only for the others.
         present = np.zeros(high - low + 1, dtype=bool)
         present[places] = True
@@ -37,6 +40,16 @@ def dense(keys: IntArray) -> IntArray:
     labels = np.empty(len(keys), dtype=np.int64)
     labels[order] = np.cumsum(changes(keys[order]))
     return labels
+
+
+def last_equal(keys: IntArray) -> IntArray:
+    """Where the last number equal to each stands, of whole numbers from 0 [n]. Int [n]."""
+    if int(keys.max(initial=0)) > COUNTED * len(keys) + 1024:
+        keys = dense(keys)
+    last = np.empty(int(keys.max(initial=-1)) + 1, dtype=np.int64)
+    last[keys] = np.arange(len(keys))  # of equal numbers the last one stays; what nobody has is never read
+    found: IntArray = last[keys]
+    return found
 
 
 def by_appearance(codes: IntArray) -> IntArray:

@@ -75,15 +75,14 @@ def convert_plain(name: str, values: Any, first_row: int) -> np.ndarray[Any, Any
         return _flags(name, values, first_row)
     if isinstance(values, np.ndarray):
         return values
-    array = object_array(values)
     dtype = {float: np.float64, int: np.int64, bool: np.bool_}
     kinds = set(map(type, values))
     if len(kinds) == 1 and (kind := kinds.pop()) in dtype:
         try:
             return np.asarray(values, dtype=dtype[kind])
         except OverflowError:  # integers beyond 64 bits stay Python objects
-            return array
-    return array
+            pass
+    return object_array(values)
 
 
 def iteration_numbers(values: np.ndarray[Any, Any], padding: BoolArray) -> IntArray | None:
@@ -152,6 +151,14 @@ def _step_indices(values: Any, first_row: int) -> IntArray:
 
 
 def _flags(name: str, values: Any, first_row: int) -> BoolArray:
+    if isinstance(values, list):
+        try:
+            # One byte each is how numpy keeps truth values; read like this they cost a sixth.
+            given = np.frombuffer(bytearray(values), dtype=np.uint8)
+            if (given <= 1).all():
+                return given.view(np.bool_)
+        except (TypeError, ValueError):  # not all are whole numbers from 0 to 255
+            pass
     array = _array(values)
     if array.ndim == 1 and array.dtype.kind == "b":
         return array
