@@ -17,8 +17,8 @@ def main() -> int:
         from .cli import main as command
 
         status = command()
-        if status == INTERRUPTED:
-            leave()
+        if status == INTERRUPTED or os.environ.get("WORLD_SIZE", "1") != "1":
+            leave(status)
         return status
     except KeyboardInterrupt:
         sys.stderr.write("hgpo: interrupted\n")

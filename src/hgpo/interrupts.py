@@ -31,18 +31,20 @@ def answer_interrupts() -> None:
     threading.Thread(target=_watch, args=(signals, wakeup), name="hgpo-interrupts", daemon=True).start()
 
 
-def leave() -> NoReturn:
-    """End an interrupted command here and now: what is left to do at exit could wait for threads, or complain.
+def leave(status: int = INTERRUPTED) -> NoReturn:
+    """End this process here and now, without taking the interpreter down.
 
-    Nor does the interpreter always keep to the status: it ends itself with the signal where the interrupt met code that
-    was being made from text, as in the imports of many packages.
+    Of an interrupted command, what is left to do at exit could wait for threads, or complain. Nor does the interpreter
+    always keep to the status: it ends itself with the signal where the interrupt met code that was being made from
+    text, as in the imports of many packages. Of several processes, torch's threads that exchange tensors may still hold
+    one, and abort the process when they let it go while the interpreter is taken down.
     """
     with contextlib.suppress(Exception):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    os._exit(INTERRUPTED)
+    os._exit(status)
 
 
 def _watch(signals: socket.socket, wakeup: socket.socket) -> None:

@@ -290,3 +290,34 @@ def test_an_empty_path_is_none(words: list[str], capsys: pytest.CaptureFixture[s
         main(words)
     assert ended.value.code == 2
     assert "it is empty; expected a path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_one_of_several_processes_leaves_without_taking_the_interpreter_down(
+    tmp_path: Path, processes: int
+) -> None:
+    """torch's threads would abort it there; what was printed is whole all the same."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "class Last:\n"
+        "    def __del__(self, write=os.write):\n"
+        "        write(2, b'taken down')\n"
+        "sys.last = Last()\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "hgpo", "models", "list"],
+        env={
+            **ENVIRONMENT,
+            "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "",
+            "WORLD_SIZE": str(processes),
+            "RANK": "0",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.count("\n") == 2
+    assert done.stderr == ("taken down" if processes == 1 else "")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from hgpo.config.schema import Config, ModelConfig, UpdateConfig
+from hgpo.interrupts import leave
 from hgpo.learn.distributed import Processes
 from hgpo.learn.learner import Learner
 from hgpo.models.load import load_model, save_model
@@ -225,3 +226,4 @@ def main(name: str, folder: str, *words: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    leave(0)
