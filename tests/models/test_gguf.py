@@ -73,7 +73,9 @@ def test_a_gguf_file_becomes_a_model_folder(tmp_path: Path, monkeypatch: pytest.
     reader = gguf.GGUFReader
     monkeypatch.setattr(gguf, "GGUFReader", lambda path: opened.append(path) or reader(path))
     convert(tmp_path / "small.gguf", tmp_path / "model", "float32")
-    assert len(opened) <= 1, "the header is read once (later releases of transformers have a reader of their own)"
+    assert len(opened) <= 1, (
+        "the header is read once (later releases of transformers have a reader of their own)"
+    )
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     weights = dict(model.named_parameters())
     for name, (theirs, *_) in LINEAR.items():
