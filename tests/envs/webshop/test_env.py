@@ -254,6 +254,19 @@ def test_splits(official: dict[str, Any]) -> None:
         env.tasks("tset")
 
 
+def test_training_goals_may_be_held_back(official: dict[str, Any], data: Path) -> None:
+    env = make("webshop", tagger="builtin", validation_goals=1000, **official)
+    assert list(env.splits) == ["train", "test", "validation"]
+    assert env.tasks("test") == [f"goal/{number}" for number in range(500)]
+    assert env.tasks("validation") == [f"goal/{number}" for number in range(500, 1500)]
+    assert (env.tasks("train")[0], len(env.tasks("train"))) == ("goal/1500", 5410)
+    for count in (6410, -1):
+        with pytest.raises(BadSetting, match=f"validation_goals={count} was given, and there are 6410"):
+            make("webshop", tagger="builtin", validation_goals=count, **official)
+    with pytest.raises(BadSetting, match="there are 0 training goals"):
+        make("webshop", data=data, tagger="builtin", goals="human", validation_goals=1)
+
+
 def test_human_goals(data: Path) -> None:
     env: Any = make("webshop", data=data, tagger="builtin", goals="human")
     assert list(env.splits) == ["test"]

@@ -92,6 +92,23 @@ class GoalIds(Sequence[str]):
         return hash(tuple(self.indices))
 
 
+def default_splits(count: int, validation: int) -> dict[str, range]:
+    """The goals of each split of `count`; they are in random order, so any of them stand for all.
+
+    Raises:
+        BadSetting: no goal would be left to train on.
+    """
+    tested = min(TEST_GOALS, count)
+    trained = count - tested
+    if validation < 0 or (validation and validation >= trained):
+        raise BadSetting(
+            f"validation_goals={validation} was given, and there are {trained} training goals; expected 0 or more, and "
+            "fewer than these, so that some are left to train on."
+        )
+    held = tested + validation
+    return {"train": range(held, count), "test": range(tested), "validation": range(tested, held)}
+
+
 class WebShop:
     """Shopping by `search[...]` and `click[...]` until `click[buy now]`.
 
@@ -103,6 +120,7 @@ class WebShop:
         max_steps: cut the episode after this many actions. The published runs use 15; the original has no
             limit (None), the default only stops shoppers that never buy.
         show_attributes: item pages have a button to the attributes.
+        validation_goals: so many of the training goals, the first, are held back as the split `validation`.
         splits: the goals of each split; by default `test` has the first 500 and `train` the rest.
         window: products on a page of results.
         results: products a search returns.
@@ -123,6 +141,7 @@ class WebShop:
         reward: str = "success",
         max_steps: int | None = MAX_STEPS,
         show_attributes: bool = False,
+        validation_goals: int = 0,
         splits: Mapping[str, Sequence[int]] | None = None,
         window: int = pages.WINDOW,
         results: int = pages.RESULTS,
@@ -143,14 +162,13 @@ class WebShop:
         self.reward, self.max_steps, self.show_attributes = reward, max_steps, show_attributes
         self.window, self.results = window, results
         if splits is None:
-            count, tested = len(self.goals), min(TEST_GOALS, len(self.goals))
-            splits = {"train": range(tested, count), "test": range(tested)}
+            splits = default_splits(len(self.goals), validation_goals)
         self._splits = {name: indices for name, indices in splits.items() if len(indices)}
         self._session: Session | None = None
 
     @property
     def splits(self) -> Sequence[str]:
-        """`train` and `test`, or those it was made with; one without goals is left out."""
+        """`train`, `test` and `validation`, or those it was made with; one without goals is left out."""
         return tuple(self._splits)
 
     def tasks(self, split: str) -> Sequence[str]:
@@ -308,6 +326,7 @@ def webshop(
     reward: str = "success",
     max_steps: int | None = MAX_STEPS,
     show_attributes: bool = False,
+    validation_goals: int = 0,
     window: int = pages.WINDOW,
     results: int = pages.RESULTS,
 ) -> WebShop:
@@ -323,6 +342,7 @@ def webshop(
         reward: `"success"` gives 10 for a perfect purchase and 0 otherwise; `"score"` gives the score.
         max_steps: cut the episode after this many actions; the published runs use 15, none is no limit.
         show_attributes: item pages have a button to the attributes.
+        validation_goals: so many of the training goals are held back as the split `validation`.
         window: products on a page of results.
         results: products a search returns.
     """
@@ -339,6 +359,7 @@ def webshop(
         reward=reward,
         max_steps=max_steps,
         show_attributes=show_attributes,
+        validation_goals=validation_goals,
         window=window,
         results=results,
     )
