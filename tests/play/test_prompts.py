@@ -74,6 +74,9 @@ def test_help_is_never_offered_in_the_house() -> None:
 def test_compact_writes_shared_beginnings_once() -> None:
     text = style("compact", show_admissible=True).render(HERE)
     assert "go to shelf 1 , bed 1" in text
+    clicks = ("click[bright white]", "click[bright aqua]", "click[next >]", "click[next >]", "search[...]")
+    shown = style("compact", show_admissible=True).render(replace(HERE, admissible=clicks))
+    assert "can : click[bright white] ; click[bright aqua] ; click[next >] ; search[...]\n" in shown
     assert "help" not in text
 
 

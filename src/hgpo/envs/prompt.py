@@ -61,10 +61,13 @@ class PromptWords:
 
 @functools.lru_cache(4096)  # an agent comes by the same places again and again
 def together(commands: tuple[str, ...]) -> str:
-    """Commands that start alike written once: `go to desk 1 , shelf 1`."""
+    """Commands that start alike written once: `go to desk 1 , shelf 1`.
+
+    What stands in brackets is one word: `click[bright white]` and `click[bright aqua]` are written whole.
+    """
     groups: dict[str, list[list[str]]] = {}
-    for command in commands:
-        words = command.split(" ")
+    for command in dict.fromkeys(commands):
+        words = [command] if "[" in command else command.split(" ")
         groups.setdefault(words[0], []).append(words)
     written = []
     for members in groups.values():
