@@ -24,8 +24,8 @@ NAMES = {
     "grpo": "GRPO",
     "gigpo": "GiGPO",
     "hgpo": "HGPO, published settings",
-    "g2po": "G2PO",
     "hgpo_lambda": "HGPO-lambda",
+    "g2po": "G2PO",
 }
 """What arms that are an estimator and nothing else are called; others keep their own names."""
 LEVELS = (0.8, 0.9, 0.95)
@@ -73,9 +73,8 @@ def recent(values: list[float]) -> list[float]:
 
 def minutes(run: Run) -> list[float]:
     """Minutes of training at the end of each iteration, evaluations between them included."""
-    return [float(one) / 60 for one in np.cumsum([row["seconds"] for row in run["curve"]])][
-        -len(played(run)) :
-    ]
+    clock = np.cumsum([row["seconds"] for row in run["curve"]]) / 60
+    return [float(clock[place]) for place, row in enumerate(run["curve"]) if row["iteration"] > 0]
 
 
 def time_table(study: dict[str, Any], history: int, rate: float) -> None:
@@ -216,11 +215,8 @@ def picture(study: dict[str, Any], history: int, rate: float, path: Path, by_min
     seeds = sorted({seed for members in by_name.values() for seed in members})
     columns = {name: column for name, column in readings(by_name).items() if not name.startswith("training")}
     warm = study["warm"].get(f"warm-k{history}", {}).get("evaluations", {})
-    known = [
-        name for name in NAMES if name != "g2po"
-    ]  # estimators keep their colours from picture to picture
-    others = [name for name in ("g2po", *by_name) if name not in known]
-    colours = {name: f"C{place}" for place, name in enumerate(dict.fromkeys([*known, *others]))}
+    # Estimators have the same colour in every picture.
+    colours = {name: f"C{place}" for place, name in enumerate(dict.fromkeys([*NAMES, *by_name]))}
     rows = 2 if columns else 1
     figure = Figure(figsize=(11, 3.4 * rows), layout="constrained")
     top = figure.subfigures(rows, 1) if columns else [figure]

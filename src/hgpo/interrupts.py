@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line runs: an answer in any case, soon."""
+"""How the process of a command ends: Ctrl-C has an answer in any case, soon, and nothing aborts it on its way out."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_part_that_is_missing_or_damaged_is_named(parcel: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     "name",
-    ["../out", "/tmp/out", "checkpoints/../../out", "notes.txt", "start/a\\b", "start//a", "start/\n", ""],
+    ["../out", "/out", "checkpoints/../../out", "notes.txt", "start/a\\b", "start//a", "start/\n", ""],
 )
 def test_a_list_that_leads_elsewhere_is_refused(parcel: Path, tmp_path: Path, name: str) -> None:
     path = parcel / LIST

@@ -200,14 +200,15 @@ class Learner:
                 epoch=epoch,
             )
             for part in parts:
-                metrics, cut = self._step(batch, part)
+                metrics, cuts = self._step(batch, part)
                 apart = metrics.pop("logprob_gap")
                 # Later steps have other weights than the sampler had.
                 gap = apart if gap is None else gap
                 for name, value in metrics.items():
                     totals[name] = totals.get(name, 0.0) + value
                 steps += 1
-                real, everything = real + cut.real, everything + cut.positions
+                real += sum(cut.real for cut in cuts)
+                everything += sum(cut.positions for cut in cuts)
         self.model.eval()
         self.sync()
         result = {name: value / steps for name, value in totals.items()}
@@ -250,18 +251,19 @@ class Learner:
         replies = batch.lists("response_ids")
         mine: list[tuple[IntArray, Any]] = []
         self.passes.begin(batch)
-        for rows in self._cut(np.arange(len(batch))).mine:
+        (cut,) = self._cut(np.arange(len(batch)))
+        for rows in cut.mine:
             tensor = self.passes.tensors(rows)
             with torch.no_grad():
                 logs, _ = self.passes.scores(tensor)
             mine.append((replies.positions(rows), logs[tensor.response_mask.bool()].float().cpu().numpy()))
         return mine
 
-    def _cut(self, rows: IntArray) -> Cut:
-        """Passes over the rows with the given numbers, within the budget."""
-        cut = self.passes.cut(rows, self.budget.tokens)
-        self.budget.used = cut.largest
-        return cut
+    def _cut(self, *parts: IntArray) -> list[Cut]:
+        """Passes over each part, rows by their numbers, within the budget."""
+        cuts = [self.passes.cut(rows, self.budget.tokens) for rows in parts]
+        self.budget.used = max(cut.largest for cut in cuts)
+        return cuts
 
     def _within_memory(self, work: Callable[[], T]) -> T:
         """Do what changes no weight, in smaller passes when the device is full.
@@ -302,22 +304,19 @@ class Learner:
 
     def _gradients(
         self, batch: StepBatch, trained: IntArray, normaliser: float
-    ) -> tuple[dict[str, torch.Tensor], Cut]:
+    ) -> tuple[dict[str, torch.Tensor], list[Cut]]:
         """Leave the gradients of the rows numbered `trained`; this process's sums for the metrics, and the passes.
 
         Rows with a KL term or an entropy bonus go through the model apart from those without, which need less of it.
         """
         settings, chosen = self.config.update, self.regularised[trained]
-        kinds = [
-            (rows, kind) for rows, kind in ((trained[chosen], True), (trained[~chosen], False)) if len(rows)
-        ]
+        parts = {True: trained[chosen], False: trained[~chosen]}
         # Without any rows there is an empty pass: several processes go through the model together.
-        cuts = [(self._cut(rows), kind) for rows, kind in kinds or [(trained, False)]]
-        cut = Cut.joined([one for one, _ in cuts])
-        self.budget.used = cut.largest
+        kinds = [kind for kind, rows in parts.items() if len(rows)] or [False]
+        cuts = self._cut(*(parts[kind] for kind in kinds))
+        passes = [(rows, kind) for cut, kind in zip(cuts, kinds) for rows in cut.mine]
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, torch.Tensor] = {}
-        passes = [(rows, kind) for one, kind in cuts for rows in one.mine]
         for number, (rows, regularised) in enumerate(passes, start=1):
             tensor = self.passes.tensors(rows)
             # First, while there is no graph of the other pass in memory.
@@ -336,13 +335,13 @@ class Learner:
                 self.masters.collect()
             for name, value in values.items():
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value
-        return sums, cut
+        return sums, cuts
 
-    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], Cut]:
+    def _step(self, batch: StepBatch, part: IntArray) -> tuple[dict[str, float], list[Cut]]:
         """One optimiser step over the rows numbered `part`: its metrics and its passes."""
         trained = self._with_gradient(batch, part)
         normaliser = self._weight(batch, part)
-        sums, cut = self._within_memory(functools.partial(self._gradients, batch, trained, normaliser))
+        sums, cuts = self._within_memory(functools.partial(self._gradients, batch, trained, normaliser))
         names = sorted(sums)
         stacked = self.processes.add(torch.stack([sums[name].float() for name in names]).cpu())
         metrics = dict(zip(names, stacked.tolist()))
@@ -366,7 +365,7 @@ class Learner:
         self.optimizer.step()
         self.updates += 1
         self._publish()
-        return metrics, cut
+        return metrics, cuts
 
     def _publish(self) -> None:
         """Bring what the optimiser changed into the weights that passes read."""

@@ -254,7 +254,7 @@ def loss_sum(
         total = total + settings.kl_coef * kl
         sums["loss/kl"] = kl.detach()
     elif settings.kl_coef > 0:
-        sums["loss/kl"] = torch.zeros_like(policy).detach()
+        sums["loss/kl"] = policy.new_zeros(())
     if entropy is not None:
         if regularised:
             total = total - settings.entropy_coef * (entropy * standing).sum()

@@ -6,7 +6,6 @@ known shape; everything else is padded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,16 +46,6 @@ class Cut:
     """Tokens of all rows, all processes together."""
     positions: int
     """Token positions that are computed for them."""
-
-    @classmethod
-    def joined(cls, cuts: Sequence[Cut]) -> Cut:
-        """The passes of several cuts, one after the other."""
-        return cls(
-            [rows for cut in cuts for rows in cut.mine],
-            max(cut.largest for cut in cuts),
-            sum(cut.real for cut in cuts),
-            sum(cut.positions for cut in cuts),
-        )
 
 
 class Passes(Protocol):

@@ -92,21 +92,18 @@ class GoalIds(Sequence[str]):
         return hash(tuple(self.indices))
 
 
-def default_splits(count: int, validation: int) -> dict[str, range]:
-    """The goals of each split of `count`; they are in random order, so any of them stand for all.
+def held_back(trained: Sequence[int], count: int) -> dict[str, Sequence[int]]:
+    """The training goals without the first `count`, and these as the split `validation`.
 
     Raises:
         BadSetting: no goal would be left to train on.
     """
-    tested = min(TEST_GOALS, count)
-    trained = count - tested
-    if validation < 0 or (validation and validation >= trained):
+    if not 0 <= count < max(1, len(trained)):
         raise BadSetting(
-            f"validation_goals={validation} was given, and there are {trained} training goals; expected 0 or more, and "
+            f"validation_goals={count} was given, and there are {len(trained)} training goals; expected 0 or more, and "
             "fewer than these, so that some are left to train on."
         )
-    held = tested + validation
-    return {"train": range(held, count), "test": range(tested), "validation": range(tested, held)}
+    return {"train": trained[count:], "validation": trained[:count]}
 
 
 class WebShop:
@@ -162,7 +159,9 @@ class WebShop:
         self.reward, self.max_steps, self.show_attributes = reward, max_steps, show_attributes
         self.window, self.results = window, results
         if splits is None:
-            splits = default_splits(len(self.goals), validation_goals)
+            count, tested = len(self.goals), min(TEST_GOALS, len(self.goals))
+            splits = {"train": range(tested, count), "test": range(tested)}
+        splits = {**splits, **held_back(splits.get("train", ()), validation_goals)}
         self._splits = {name: indices for name, indices in splits.items() if len(indices)}
         self._session: Session | None = None
 
