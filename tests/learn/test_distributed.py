@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,15 @@ from .together import CPU, ENVIRONMENT, launch, tight, work
 pytestmark = pytest.mark.slow
 
 RUN = ("train", FETCH, "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As the processes that are started here have: sums depend on how many threads share them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def alone(*words: str) -> None:
@@ -157,11 +167,14 @@ def test_engines_play_with_what_is_trained(tmp_path: Path, lora: int, dtype: str
     found = work("play", tmp_path, str(lora), dtype)
     assert found[0] == found[1]
     before, after = found[0]["found"]
-    assert before["logits"] != after["logits"]
+    start, end = torch.tensor(before["logits"]), torch.tensor(after["logits"])
     saved = load_weights(str(tmp_path / "saved"), DTYPES[dtype])
     with torch.no_grad():
         logits = saved(input_ids=torch.tensor([[8] * 9])).logits[0, -1].float()
-    assert after["logits"] == logits.tolist()
+    # Another process may sum in another order.
+    tolerance = 1e-5 if dtype == "float32" else 0.02
+    torch.testing.assert_close(end, logits, rtol=0.0, atol=tolerance)
+    assert float((end - start).abs().max()) > 3 * tolerance, "the update moved them further than that"
     assert after["dtype"] == str(saved.dtype) == f"torch.{dtype}"
     sampled = Decoder(saved, [0], 8).sample([[3, 4, 5], [6, 7], [8] * 9], [1, 2, 3], 1.0)
     assert after["replies"] == [one.ids for one in sampled]
