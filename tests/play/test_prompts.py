@@ -64,7 +64,8 @@ def test_a_house_says_what_is_carried_until_it_is_put_down() -> None:
     taken = next(action for action, _ in told if action.startswith("take "))
     put = next(action for action, _ in told if action.startswith("move "))
     assert after[taken].info["status"] == f"carrying {carried[0]}"
-    assert after[put].info["status"] == "carrying nothing"
+    where = put.split(" to ")[1]
+    assert after[put].info["status"] == f"carrying nothing, having put {carried[0]} in {where}"
 
 
 def test_help_is_never_offered_in_the_house() -> None:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import copy
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ...errors import BadSetting, ResetNeeded
 from ..contract import Observation, Transition
 from ..prompt import Situation
+from .count import Count
 from .expert import HouseholdExpert
 from .house import House
 from .prompt import lasting_first
 from .simulation import Simulation
 
-_TAKEN = re.compile(r"You pick up the (.+?) from the ")
-_PUT = re.compile(r"You (?:move|put) the ")
-
 
 class EpisodeRules:
     """Turns what a household game says into transitions: the reward, the end, the step limit.
 
-    `status` in their info is what the agent carries, from the game's own words: an agent that keeps count knows it too.
+    `status` in their info is what an agent that keeps count knows of itself (`count.py`).
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
     An episode is truncated after `max_steps` steps. The game keeps answering after that and after a win, as
     the official one does; `terminated` stays and no second reward is given.
     """
 
-    __slots__ = ("carried", "max_steps", "steps", "terminated", "win_reward")
+    __slots__ = ("count", "max_steps", "steps", "terminated", "win_reward")
 
     def __init__(self, max_steps: int, win_reward: float) -> None:
         if max_steps < 1:
@@ -42,19 +39,16 @@ class EpisodeRules:
         """A new episode, already `won` or not."""
         self.steps = 0
         self.terminated = won
-        self.carried = "nothing"
+        self.count = Count()
 
     def status(self) -> dict[str, str]:
-        """What the agent carries, for the info of an observation."""
-        return {"status": f"carrying {self.carried}"}
+        """What the agent knows of itself, for the info of an observation."""
+        return {"status": self.count.words()}
 
     def after(self, text: str, admissible: list[str], won: bool) -> Transition:
         """The transition of a step that was answered with `text`."""
         self.steps += 1
-        if taken := _TAKEN.match(text):
-            self.carried = taken[1]
-        elif _PUT.match(text):
-            self.carried = "nothing"
+        self.count = self.count.after(text)
         first_win = won and not self.terminated
         self.terminated = self.terminated or won
         return Transition(
