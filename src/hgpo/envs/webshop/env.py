@@ -17,9 +17,11 @@ from typing import Any, overload
 from ...errors import BadFile, BadQuery, BadSetting, ResetNeeded, UnknownName, UnknownTask
 from ..contract import Observation, Transition
 from ..places import WEBSHOP_DATA, WEBSHOP_FOLDER, webshop_data
+from ..prompt import Situation
 from . import pages
 from .catalogue import Catalogue
 from .goals import Goal
+from .prompt import pages_in_short
 from .reward import score
 from .shopper import Shopper
 from .sources import HELP
@@ -54,6 +56,11 @@ class Session:
     def instruction(self) -> str:
         """What to buy."""
         return str(self.goal["instruction_text"])
+
+    def status(self) -> str:
+        """What the shopper did that its page does not show: the options it chose for the product."""
+        chosen = ", ".join(f"{name} {value}" for name, value in sorted(self.options.items()))
+        return f"shopping with {chosen} chosen" if chosen else "shopping with no option chosen"
 
     def place(self) -> str:
         """The kind of page as the original tells it from the address, in which the query stands too."""
@@ -190,11 +197,15 @@ class WebShop:
         goal = self.goals[self._index(task)]
         page = pages.search_page(str(goal["instruction_text"]))
         self._session = Session(task, goal, page)
-        info = {**self._info(page), "goal": self._session.instruction.strip()}
+        info = {**self._info(self._session), "goal": self._session.instruction.strip()}
         return Observation(page.text, page.admissible(), info)
 
-    def _info(self, page: pages.Page) -> dict[str, Any]:
-        return {"available": page.available(), "tagger": self.tagger_name}
+    def _info(self, session: Session) -> dict[str, Any]:
+        return {
+            "available": session.page.available(),
+            "tagger": self.tagger_name,
+            "status": session.status(),
+        }
 
     def step(self, action: str) -> Transition:
         """Do one action; one that is not possible here leaves everything as it is."""
@@ -221,7 +232,7 @@ class WebShop:
         self, session: Session, purchase: Mapping[str, Any] | None = None, note: str = ""
     ) -> Transition:
         page = session.page
-        info = self._info(page)
+        info = self._info(session)
         done = page.kind == "done"
         result = 0.0
         if purchase:
@@ -301,6 +312,10 @@ class WebShop:
     def expert(self) -> Shopper:
         """A fresh shopper; it reads pages only."""
         return Shopper()
+
+    def prompt(self, situation: Situation) -> str:
+        """The style `env`; see `pages_in_short`."""
+        return pages_in_short(situation)
 
     def clone(self) -> WebShop:
         """An independent copy in the middle of the same session; the catalogue is shared."""
