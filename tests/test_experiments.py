@@ -573,7 +573,7 @@ def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_p
     """What is said of the warm start does not warm the runs up again."""
     script = runpy.run_path(str(ROOT / "experiments" / "alfworld" / "run.py"))
     asked = argparse.Namespace(
-        preset=str(ROOT / "experiments" / "alfworld" / "fair.toml"), settings=["warm.episodes=12", "iterations=3"],
+        preset="alfworld-1.5b", settings=["warm.episodes=12", "iterations=3"],
         data="games.jsonl.xz", out=tmp_path, estimators="hgpo", arm=["free:update.kl_coef=0,update.clip_high=0.3"],
         seeds="5", histories="4", minutes=1.0,
     )  # fmt: skip
@@ -582,6 +582,7 @@ def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_p
     held, free = (load(words[0], words[1:]) for words in made.values())
     assert (held.estimator.name, held.update.kl_coef, held.update.clip_high) == ("hgpo", 0.01, 0.2)
     assert (free.estimator.name, free.update.kl_coef, free.update.clip_high) == ("hgpo_lambda", 0.0, 0.3)
+    assert (held.estimator.settings, free.estimator.settings["key"]) == ({}, "state_key")
     for one in (held, free):
         assert (one.warm.episodes, one.iterations, one.seed, one.agent.history_length) == (0, 3, 5, 4)
         assert one.model.path == str(tmp_path / "warm-k4")
@@ -592,7 +593,7 @@ def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_p
 
 @pytest.mark.parametrize("world", ["alfworld", "webshop"])
 def test_recipes_choose_by_tasks_that_are_neither_trained_on_nor_tested(world: str) -> None:
-    recipe = load(str(ROOT / "experiments" / world / "fair.toml"), [])
+    recipe = load(f"{world}-1.5b", [])
     assert recipe.env.name == world
     assert recipe.eval.splits == ("validation",)
     assert any(name.startswith("validation_") and count > 0 for name, count in recipe.env.settings.items())

@@ -6,10 +6,10 @@
 
 All runs start from one warm start per history length; `key=value` settings hold for it, too. Arms are estimators with
 their own settings (`--estimators`) and any others by what they set (`--arm NAME:key=value,key=value`); a preset may be
-the path of a TOML file, such as fair.toml here. A run that has ended is evaluated at once on both panels, at two
-temperatures and under three sampling seeds, while others still train. Everything can be stopped and started again with
-the same command: finished runs and evaluations are kept, unfinished runs go on from their checkpoint; `--minutes` ends
-a slice in good time. `collect` writes results.json (settings, curves, time by phase, evaluations; no weights) for
+the path of a TOML file. A run that has ended is evaluated at once on both panels, at two temperatures and under three
+sampling seeds, while others still train. Everything can be stopped and started again with the same command: finished
+runs and evaluations are kept, unfinished runs go on from their checkpoint; `--minutes` ends a slice in good time.
+`collect` writes results.json (settings, curves, time by phase, evaluations; no weights) for
 plot.py. On an NVIDIA card start its MPS daemon first, or the processes take turns.
 """
 

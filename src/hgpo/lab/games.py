@@ -212,11 +212,12 @@ def advantages(played: PlayedGames, entry: Entry, config: Config) -> FloatArray:
 def summarise(plan: GamesPlan, played: PlayedGames) -> dict[str, Any]:
     """The document: every estimator over all games with intervals, and the sums of every game behind them."""
     config, count = plan.target.config, len(played.tasks)
+    entries = [entry for entry in plan.entries if not entry.needs or entry.needs in played.batch]
     sums = [
         GameSums.of(advantages(played, entry, config), played.true, played.noise, played.game, count)
-        for entry in plan.entries
+        for entry in entries
     ]
-    labels = [entry.label for entry in plan.entries]
+    labels = [entry.label for entry in entries]
     compared = compare(sums, labels.index(OURS) if OURS in labels else None)
     # One row per rollout: the flag of its last step.
     last = played.batch["step"] == 0
@@ -261,7 +262,7 @@ def summarise(plan: GamesPlan, played: PlayedGames) -> dict[str, Any]:
                 "cross": one.cross.tolist(),
                 "own": one.own.tolist(),
             }
-            for entry, found, one in zip(plan.entries, compared, sums)
+            for entry, found, one in zip(entries, compared, sums)
         ],
     }
     return dict(rounded(document))

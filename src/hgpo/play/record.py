@@ -9,7 +9,7 @@ import numpy as np
 
 from ..steps.batch import StepBatch
 from ..steps.columns import Ragged
-from .episode import Episode, Step
+from .episode import Episode
 
 
 def record(episodes: Sequence[Episode], *, inadmissible_is_invalid: bool = False) -> StepBatch:
@@ -46,16 +46,7 @@ def record(episodes: Sequence[Episode], *, inadmissible_is_invalid: bool = False
         "response_ids": Ragged.of([step.response_ids for step in steps], np.int64),
         "logprobs": Ragged.of([step.logprobs for step in steps], np.float64),
     }
-    states = [state_key(step) for step in steps]
+    states = [step.info.get("state_key") for step in steps]
     if any(state is not None for state in states):
         columns["state_key"] = states
     return StepBatch.from_arrays(**columns)
-
-
-def state_key(step: Step) -> Any:
-    """What tells the step's state from others that look alike; None where nothing but the observation does.
-
-    The environment's own `state_key`, else what is seen with the `status` that the agent knows of itself.
-    """
-    own, status = step.info.get("state_key"), step.info.get("status")
-    return own if own is not None or not status else f"{step.observation}\n{status}"

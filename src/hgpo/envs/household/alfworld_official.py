@@ -121,8 +121,9 @@ class OfficialEnv:
             state = self.engine.reset()
         self.rules.begin(bool(state["won"]))
         kind = task.split("/")[1].split("-")[0]
-        info = {"task": task, "task_type": kind, "goal": game.task, **self.rules.status()}
-        return Observation(state.feedback, list(state["admissible_commands"]), info)
+        admissible = list(state["admissible_commands"])
+        info = {"task": task, "task_type": kind, "goal": game.task, **self.rules.state(admissible)}
+        return Observation(state.feedback, admissible, info)
 
     def step(self, action: str) -> Transition:
         """Do one command."""

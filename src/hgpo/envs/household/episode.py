@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...errors import BadSetting, ResetNeeded
 from ..contract import Observation, Transition
 from ..prompt import Situation
-from .count import Count
+from .count import Count, state_key
 from .expert import HouseholdExpert
 from .house import House
 from .prompt import lasting_first
@@ -19,7 +19,8 @@ from .simulation import Simulation
 class EpisodeRules:
     """Turns what a household game says into transitions: the reward, the end, the step limit.
 
-    `status` in their info is what an agent that keeps count knows of itself (`count.py`).
+    `status` in their info is what an agent that keeps count knows of itself, and `state_key` says by that and by what
+    can be done where it stands which state it is in (`count.py`).
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
     An episode is truncated after `max_steps` steps. The game keeps answering after that and after a win, as
@@ -41,9 +42,10 @@ class EpisodeRules:
         self.terminated = won
         self.count = Count()
 
-    def status(self) -> dict[str, str]:
-        """What the agent knows of itself, for the info of an observation."""
-        return {"status": self.count.words()}
+    def state(self, admissible: Sequence[str]) -> dict[str, str]:
+        """What the agent knows of itself and which state it is in, for the info of an observation."""
+        known = self.count.words()
+        return {"status": known, "state_key": state_key(admissible, known)}
 
     def after(self, text: str, admissible: list[str], won: bool) -> Transition:
         """The transition of a step that was answered with `text`."""
@@ -59,7 +61,7 @@ class EpisodeRules:
             admissible=admissible,
             success=won,
             score=1.0 if won else 0.0,
-            info=self.status(),
+            info=self.state(admissible),
         )
 
 
@@ -96,8 +98,9 @@ class HouseEnv(ABC):
         house = self.house(task)
         self.simulation = Simulation(house)
         self.rules.begin(self.simulation.won())
-        info = {"task": task, "task_type": house.goal.task_type, "goal": house.task, **self.rules.status()}
-        return Observation(self.simulation.intro(), self.simulation.admissible(), info)
+        admissible = self.simulation.admissible()
+        info = {"task": task, "task_type": house.goal.task_type, "goal": house.task}
+        return Observation(self.simulation.intro(), admissible, {**info, **self.rules.state(admissible)})
 
     def step(self, action: str) -> Transition:
         """Do one command. One that is not admissible is answered with "Nothing happens."."""

@@ -7,6 +7,7 @@ they change nothing. Nothing is shared between sessions but the catalogue, which
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 import random
 import re
@@ -32,6 +33,8 @@ TEST_GOALS = 500
 PERFECT = 10.0
 """The training reward of a perfect purchase."""
 MAX_STEPS = 100
+SAID = 5
+"""So many of the products that were looked at are told, the last ones."""
 REWARDS = ("success", "score")
 _SAME = {"in-domain": "test", "test": "in-domain"}
 _ACTION = re.compile(r"(.+)\[(.+)\]")
@@ -50,6 +53,8 @@ class Session:
     position: int | None = None
     """The product that is looked at."""
     options: dict[str, str] = field(default_factory=dict)
+    seen: tuple[str, ...] = ()
+    """Products that were looked at, as clicks name them, the latest last."""
     steps: int = 0
 
     @property
@@ -58,9 +63,21 @@ class Session:
         return str(self.goal["instruction_text"])
 
     def status(self) -> str:
-        """What the shopper did that its page does not show: the options it chose for the product."""
-        chosen = ", ".join(f"{name} {value}" for name, value in sorted(self.options.items()))
-        return f"shopping with {chosen} chosen" if chosen else "shopping with no option chosen"
+        """What the shopper did that its page does not show: the options it chose, and what it looked at before."""
+        before = self.seen if self.position is None else self.seen[:-1]
+        seen = f", having looked at {', '.join(before[-SAID:])}" if before else ""
+        return f"shopping with {self._chosen()} chosen{seen}"
+
+    def _chosen(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in sorted(self.options.items())) or "no option"
+
+    def state_key(self) -> str:
+        """Which state the shopper is in: the page, by a digest of its text, and what it chose.
+
+        What it looked at before changes nothing about a purchase.
+        """
+        digest = hashlib.sha256(self.page.text.encode()).hexdigest()[:12]
+        return f"{self.page.kind} {digest}, {self._chosen()} chosen"
 
     def place(self) -> str:
         """The kind of page as the original tells it from the address, in which the query stands too."""
@@ -205,6 +222,7 @@ class WebShop:
             "available": session.page.available(),
             "tagger": self.tagger_name,
             "status": session.status(),
+            "state_key": session.state_key(),
         }
 
     def step(self, action: str) -> Transition:
@@ -294,6 +312,7 @@ class WebShop:
         else:
             if isinstance(link, int):
                 session.position = link
+                session.seen = (*(one for one in session.seen if one != text), text)
             elif link is not None:
                 session.options[link] = text
             assert session.position is not None  # every page with such links has a product

@@ -108,7 +108,7 @@ def _read(observation: str) -> _Read:
     if BACK not in parts:
         return _Read("search", "search page", note=" ".join(parts[:-1]))
     start = parts.index(BACK)
-    note, parts = " ".join(parts[:start]), [part for part in parts[start + 1 :]]
+    note, parts = " ".join(parts[:start]), parts[start + 1 :]
     found = _RESULTS.fullmatch(parts[0]) if parts else None
     if found:
         products = [part for part in parts[1:] if part not in (NEXT, PREVIOUS)]
@@ -118,5 +118,7 @@ def _read(observation: str) -> _Read:
     prices = [number for number, part in enumerate(parts) if part.startswith(_PRICE)]
     if prices and prices[-1] > 0:
         at = prices[-1]
-        return _Read("item", f"{parts[at - 1]} | {parts[at].removeprefix(_PRICE)}", tuple(parts[: at - 1]), note)
+        return _Read(
+            "item", f"{parts[at - 1]} | {parts[at].removeprefix(_PRICE)}", tuple(parts[: at - 1]), note
+        )
     return _Read("text", "text of the product", tuple(parts), note)
