@@ -25,8 +25,10 @@ class Observation:
     admissible: Sequence[str] = ()
     """Commands, or templates such as `search[...]`, that do something now; empty if there are none."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else, JSON-like values only. Two keys mean something to prompts and reports: `goal`, the task in
-    words, stands in every prompt of the episode, and `task_type` names the kind of task."""
+    """Anything else, JSON-like values only. Four keys mean something: `goal`, the task in words, stands in every prompt
+    of the episode; `task_type` names the kind of task in reports; `status` says what the agent knows of itself and
+    the text does not show (it stands in prompts with `agent.show_status`); `state_key` is a text that is the same for
+    the same state (estimators compare by it with `key=state_key`). The last two are of every transition, too."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .entries import ENTRIES, OURS
@@ -73,12 +74,12 @@ def terminal(document: dict[str, Any]) -> str:
 
 
 def section(name: str, document: dict[str, Any], picture: bool) -> str:
-    """A section of the page."""
+    """A section of the page; a record with a name of its own (`--name`) is headed by that, too."""
     main = [r["estimator"] for r in document["estimators"] if r["estimator"] in ENTRIES]
     others = [r["estimator"] for r in document["estimators"] if r["estimator"] not in ENTRIES]
     minutes = max(1, round(document["processor_seconds"] / 60))
     parts = [
-        f"### {title(document)}",
+        f"### {title(document)}{'' if name == record_name(document) else f': {name}'}",
         f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:",
         f"```sh\n{document['command']} --out docs\n```",
         rows(document, main),
@@ -88,6 +89,13 @@ def section(name: str, document: dict[str, Any], picture: bool) -> str:
         parts += ["Settings in question, on the same games:", rows(document, others)]
     parts.append(noise(document))
     return "\n\n".join(part for part in parts if part)
+
+
+def record_name(document: dict[str, Any]) -> str:
+    """The name of an engine's record where none is given: by engine and policy."""
+    policy = document["policy"]["name"]
+    stem = document["engine"] if policy == "expert" else f"{document['engine']}-{policy}"
+    return re.sub(r"[^\w.-]+", "-", stem)
 
 
 def title(document: dict[str, Any]) -> str:

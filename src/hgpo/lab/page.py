@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def write_page(folder: Path, document: Document, name: str | None = None) -> Non
     place = folder / "lab"
     place.mkdir(parents=True, exist_ok=True)
     if document["kind"] == "games":
-        stem = name or record_name(document)
+        stem = name or unlike_the_worlds(games_report.record_name(document))
         write_text(place / f"{stem}.json", dump(document))
         draw_games(document, place, stem)
     else:
@@ -32,11 +31,8 @@ def write_page(folder: Path, document: Document, name: str | None = None) -> Non
     write_text(folder / "lab.md", page(place))
 
 
-def record_name(document: Document) -> str:
-    """The name of an engine's record: by engine and policy."""
-    policy = document["policy"]["name"]
-    stem = document["engine"] if policy == "expert" else f"{document['engine']}-{policy}"
-    stem = re.sub(r"[^\w.-]+", "-", stem)
+def unlike_the_worlds(stem: str) -> str:
+    """A record's name, refused where it is that of the small worlds' record."""
     if stem == Path(WORLDS_RECORD).stem:
         raise BadSetting(f"A record cannot be called {stem!r}: that is the small worlds'. Give --name.")
     return stem

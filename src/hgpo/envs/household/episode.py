@@ -19,8 +19,8 @@ from .simulation import Simulation
 class EpisodeRules:
     """Turns what a household game says into transitions: the reward, the end, the step limit.
 
-    `status` in their info is what an agent that keeps count knows of itself, and `state_key` says by that and by what
-    can be done where it stands which state it is in (`count.py`).
+    `status` in their info is what an agent that keeps count knows of itself, and `state_key` says by what it did and
+    by what can be done where it stands which state it is in (`count.py`).
 
     The reward is `win_reward` at the step that solves the task and 0 otherwise (10 in the published runs).
     An episode is truncated after `max_steps` steps. The game keeps answering after that and after a win, as
@@ -44,8 +44,7 @@ class EpisodeRules:
 
     def state(self, admissible: Sequence[str]) -> dict[str, str]:
         """What the agent knows of itself and which state it is in, for the info of an observation."""
-        known = self.count.words()
-        return {"status": known, "state_key": state_key(admissible, known)}
+        return {"status": self.count.words(), "state_key": state_key(admissible, self.count.deeds())}
 
     def after(self, text: str, admissible: list[str], won: bool) -> Transition:
         """The transition of a step that was answered with `text`."""

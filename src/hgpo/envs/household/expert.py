@@ -62,11 +62,12 @@ class HouseholdExpert:
 
     def act(self, seen: Observation | Transition) -> str:
         """The next command."""
-        self._learn(seen.text)
+        self.learn(seen.text)
         self.last = self._choose(set(seen.admissible))
         return self.last
 
-    def _learn(self, text: str) -> None:
+    def learn(self, text: str) -> None:
+        """Take in what the last command was answered with."""
         verb, _, rest = self.last.partition(" ")
         if text.startswith("You pick up") and verb == "take":
             self.held = rest.partition(" from ")[0]
