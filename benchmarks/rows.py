@@ -2,10 +2,12 @@
 
     python benchmarks/rows.py --data GAMES --tokenizer FOLDER --out rows30.npz
     python benchmarks/rows.py --data GAMES --tokenizer FOLDER --out rows50.npz --max-steps 50 --noise 0.6
+    python benchmarks/rows.py --data GAMES --tokenizer FOLDER --out rows-env.npz agent.prompt=env agent.show_status=true
 
-16 games x 8 rollouts, compact prompts with K = 4; --noise is the share of the steps that are mistakes. The advantages
-are those of HGPO-lambda. Writes arrays `prompts`, `prompt_lengths`, `replies`, `reply_lengths` (ids end to end) and
-`advantage`; prints how much of the rows is left when beginnings that several share count once.
+16 games x 8 rollouts, compact prompts with K = 4 unless settings say otherwise; --noise is the share of the steps that
+are mistakes. The advantages are those of HGPO-lambda. Writes arrays `prompts`, `prompt_lengths`, `replies`,
+`reply_lengths` (ids end to end) and `advantage`; prints how much of the rows is left when beginnings that several share
+count once.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="of what the agent sees")
     parser.add_argument("--data", required=True, help="ALFWorld's games")
     parser.add_argument("--tokenizer", required=True, help="folder of a tokenizer")
     parser.add_argument("--max-steps", type=int, default=30)
     parser.add_argument("--noise", type=float, default=0.4)
     parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    words = ["history_length=4", "estimator=hgpo_lambda", f"max_steps={args.max_steps}"]
+    args = parser.parse_intermixed_args()
+    words = ["history_length=4", "estimator=hgpo_lambda", f"max_steps={args.max_steps}", *args.settings]
     config = load("alfworld-smollm2", [f"env.data={args.data}", *words])
     stage = open_stage(config)
     tasks = stage.tasks("train")

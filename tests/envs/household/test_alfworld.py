@@ -99,6 +99,8 @@ def test_task_types_filter(compact: Path) -> None:
     assert len(lamps.tasks("out-of-domain")) == 18
     with pytest.raises(UnknownName, match="Did you mean 'look_at_obj_in_light'"):
         make("alfworld", data=compact, task_types=["look_at_obj_in_lights"])
+    with pytest.raises(BadSetting, match="task_types is empty"):
+        make("alfworld", data=compact, task_types=[])
 
 
 def test_reward_and_limits(compact: Path) -> None:

@@ -107,6 +107,8 @@ class GameSet:
         for kind in self.task_types or ():
             if kind not in TASK_TYPES:
                 raise UnknownName("task type", kind, TASK_TYPES)
+        if self.task_types == ():
+            raise BadSetting(f"task_types is empty; expected some of {', '.join(TASK_TYPES)}.")
         if validation_rooms < 0:
             raise BadSetting(f"validation_rooms is {validation_rooms}; expected 0 or more.")
         self.validation_rooms = validation_rooms

@@ -8,9 +8,10 @@ goes in circles in one unseen game of nine.
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 NOTHING_HELD = "nothing"
@@ -85,10 +86,11 @@ def _without(put: Mapping[str, str], thing: str) -> dict[str, str]:
     return {one: place for one, place in put.items() if one != thing}
 
 
-def _grouped(names: Iterable[str]) -> str:
+@functools.lru_cache(4096)  # most steps look nowhere new
+def _grouped(names: frozenset[str]) -> str:
     """Names with a number, by kind.
 
-    >>> _grouped({"drawer 10", "shelf 1", "drawer 2"})
+    >>> _grouped(frozenset({"drawer 10", "shelf 1", "drawer 2"}))
     'drawer 2 10, shelf 1'
     """
     kinds: dict[str, list[int]] = {}
