@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from hgpo.models import gguf as ours
 from hgpo.models.gguf import convert
 
 WIDTH, INNER, HEADS, KV_HEADS = 64, 96, 4, 2
@@ -27,7 +28,7 @@ LINEAR = {
 }
 
 
-def write(path: Path) -> dict[str, np.ndarray]:
+def write(path: Path, noise: float = 0.01) -> dict[str, np.ndarray]:
     """A Qwen2 of one layer, embedding and output stored as two copies that differ a little, gate quantised."""
     draws = np.random.default_rng(0)
     tensors = {name: draws.normal(size=shape) * 0.1 for name, (_, *shape) in LINEAR.items()}
@@ -37,7 +38,7 @@ def write(path: Path) -> dict[str, np.ndarray]:
     for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
         tensors[f"{name}.weight"] = draws.uniform(0.5, 1.5, size=WIDTH)
     tensors["output.weight"] = draws.normal(size=(len(WORDS), WIDTH))
-    tensors["token_embd.weight"] = tensors["output.weight"] + draws.normal(size=(len(WORDS), WIDTH)) * 0.01
+    tensors["token_embd.weight"] = tensors["output.weight"] + draws.normal(size=(len(WORDS), WIDTH)) * noise
     tensors = {name: value.astype(np.float32) for name, value in tensors.items()}
     out = gguf.GGUFWriter(path, "qwen2")
     out.add_block_count(1)
@@ -69,9 +70,14 @@ def write(path: Path) -> dict[str, np.ndarray]:
 
 def test_a_gguf_file_becomes_a_model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = write(tmp_path / "small.gguf")
-    opened = []
-    reader = gguf.GGUFReader
-    monkeypatch.setattr(gguf, "GGUFReader", lambda path: opened.append(path) or reader(path))
+    opened: list[str] = []
+
+    class Counted(gguf.GGUFReader):
+        def __init__(self, path: str) -> None:
+            opened.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(gguf, "GGUFReader", Counted)
     convert(tmp_path / "small.gguf", tmp_path / "model", "float32")
     assert len(opened) <= 1, (
         "the header is read once (later releases of transformers have a reader of their own)"
@@ -95,3 +101,36 @@ def test_a_gguf_file_becomes_a_model_folder(tmp_path: Path, monkeypatch: pytest.
     assert tokenizer.eos_token == "<|im_end|>"
     with torch.no_grad():
         assert torch.isfinite(model(torch.tensor([ids])).logits).all()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # random bytes hold infinite scales
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_K", "Q6_K", "F16", "F32"])
+def test_weights_unpacked_in_pieces_are_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = gguf.GGMLQuantizationType[kind]
+    width = gguf.quants.quant_shape_to_byte_shape((1, 512), kind)[-1]
+    packed = np.random.default_rng(0).integers(0, 256, (67, width), dtype=np.uint8)
+    whole = gguf.dequantize(packed, kind)
+    pieces: list[int] = []
+    monkeypatch.setattr(
+        gguf,
+        "dequantize",
+        lambda data, kind, real=gguf.dequantize: pieces.append(len(data)) or real(data, kind),
+    )
+    monkeypatch.setattr(ours, "PIECE", 5 * width)
+    with ours._quick_reading():
+        found = gguf.dequantize(packed, kind)
+    assert [len(pieces), sum(pieces)] == [14, 67]
+    assert found.shape == whole.shape
+    np.testing.assert_array_equal(found.view(np.uint8), whole.view(np.uint8))
+
+
+@pytest.mark.parametrize(("noise", "tied"), [(0.01, True), (1.0, False)])
+def test_two_copies_of_an_embedding_become_one_if_they_are_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: float, tied: bool
+) -> None:
+    monkeypatch.setattr(ours, "COMPARED", 10)
+    write(tmp_path / "small.gguf", noise)
+    model, _ = ours.load(tmp_path / "small.gguf", "float32")
+    assert model.config.tie_word_embeddings == tied
+    same = model.get_input_embeddings().weight.equal(model.get_output_embeddings().weight)
+    assert same == tied
