@@ -591,6 +591,30 @@ def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_p
         script["Study"](asked).runs()
 
 
+def test_a_fair_start_is_the_best_clone_under_the_bound(tmp_path: Path) -> None:
+    words = ["--preset", "quickstart", "--model", "tiny", "--history", "2", "--tasks", "2", "--out", tmp_path]
+    words += ["device=cpu", "threads=1"]
+    printed = run("alfworld/start.py", *words, "--episodes", "4,2", "--most", "100")
+    found = json.loads((tmp_path / "starts.json").read_text())
+    cloned = {one["episodes_cloned"]: one["success"] for one in found["starts"]}
+    assert set(cloned) == {2, 4}
+    assert found["chosen"] == max(cloned, key=lambda episodes: (cloned[episodes], -episodes))
+    made = json.loads((tmp_path / "warm-k2" / "hgpo.json").read_text())
+    assert made["config"]["warm"]["episodes"] == found["chosen"]
+    assert f"{found['chosen']:5d} episodes: {cloned[found['chosen']]:6.1%}" in printed
+    assert "is there already" in run("alfworld/start.py", *words)
+
+
+def test_a_start_that_solves_more_than_the_bound_is_none() -> None:
+    best = runpy.run_path(str(ROOT / "experiments" / "alfworld" / "start.py"))["best"]
+    starts = [
+        {"episodes_cloned": n, "success": s} for n, s in ((10, 0.1), (30, 0.24), (20, 0.24), (40, 0.26))
+    ]
+    assert best(starts, 25)["episodes_cloned"] == 20
+    assert best(starts, 5) is None
+    assert best([], 25) is None
+
+
 @pytest.mark.parametrize("world", ["alfworld", "webshop"])
 def test_recipes_choose_by_tasks_that_are_neither_trained_on_nor_tested(world: str) -> None:
     recipe = load(f"{world}-1.5b", [])

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from commands import finished, hgpo
 
+from hgpo.files import write_text
 from hgpo.models.folder import model_settings
 from hgpo.runs.folder import EvaluationFolder, RunFolder
 
@@ -206,7 +207,7 @@ def collect(out: Path) -> None:
         for path in sorted(out.glob("warm-k*"))
         if model_settings(path) is not None
     }
-    (out / "results.json").write_text(json.dumps({"warm": warms, "runs": runs}, indent=1) + "\n")
+    write_text(out / "results.json", json.dumps({"warm": warms, "runs": runs}, indent=1) + "\n")
     print(f"{len(runs)} runs in {out / 'results.json'}")
 
 
