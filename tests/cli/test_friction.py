@@ -56,6 +56,18 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, package: str,
     assert not list(tmp_path.iterdir())
 
 
+def test_doctor_says_how_to_get_a_model_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["doctor", "quickstart", "model=models/qwen2.5-coder-1.5b-instruct"]
+    assert main(words) == 1
+    assert "hgpo models fetch qwen2.5-coder-1.5b-instruct." in capsys.readouterr().out
+    (tmp_path / "models" / "qwen2.5-coder-1.5b-instruct").mkdir(parents=True)
+    main(words)
+    assert "folder models/qwen2.5-coder-1.5b-instruct" in capsys.readouterr().out
+
+
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
     """A hub that knows `owner/there` alone, and what was asked of it."""

@@ -10,7 +10,8 @@ import torch
 from hgpo.cli import main
 from hgpo.config.schema import ModelConfig
 from hgpo.errors import BadFile, BadSetting
-from hgpo.models.load import check_source, load_model, save_model
+from hgpo.models.load import load_model, save_model
+from hgpo.models.source import check_source
 from hgpo.models.tiny import make_tiny, make_tokenizer
 from hgpo.runs import load
 

