@@ -605,6 +605,20 @@ def test_a_fair_start_is_the_best_clone_under_the_bound(tmp_path: Path) -> None:
     assert "is there already" in run("alfworld/start.py", *words)
 
 
+def test_a_study_evaluates_the_policy_that_the_validation_panel_chose(tmp_path: Path) -> None:
+    study = "all --preset quickstart --model tiny --histories 2 --seeds 1 --arm high:update.lr=3e-2 --checkpoint best"
+    panels = "--tasks 2 --splits in-domain --temperatures 1.0 eval.every=1 eval.tasks=12 save_every=1"
+    short = "device=cpu threads=1 warm.episodes=40 rollout.tasks=2 iterations=3 agent.max_steps=8"
+    run("alfworld/run.py", *f"{study} {panels} {short}".split(), "--estimators", "", "--out", tmp_path)
+    (made,) = json.loads((tmp_path / "results.json").read_text())["runs"]
+    held = [row["eval/in-domain/success"] for row in made["curve"]]
+    assert held.index(max(held)) != len(held) - 1  # or the last policy is the best, and nothing is shown
+    found = made["evaluations"]["in-domain, temperature 1.0"]
+    assert found["iteration"] == held.index(max(held))
+    assert found["panel"]["tasks"] == 2
+    assert list(tmp_path.glob("evaluations/warm-k2/1.0/result_*.json"))
+
+
 def test_a_start_that_solves_more_than_the_bound_is_none() -> None:
     best = runpy.run_path(str(ROOT / "experiments" / "alfworld" / "start.py"))["best"]
     starts = [

@@ -50,6 +50,7 @@ class Study:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.out = args, args.out
+        self.data = [f"env.data={args.data}"] if args.data else []
         self.deadline = time.monotonic() + 60 * args.minutes
 
     def warm_folder(self, history: str) -> Path:
@@ -63,7 +64,7 @@ class Study:
                 for name, words in self.arms().items():
                     # The study's own words last, so that settings of the warm start do not warm a run up again.
                     words_by_run[f"k{history}-{name}-seed{seed}"] = [
-                        args.preset, *args.settings, *words, f"env.data={args.data}",
+                        args.preset, *args.settings, *words, *self.data,
                         f"model={self.warm_folder(history)}", "warm.episodes=0", f"history_length={history}",
                         f"seed={seed}",
                     ]  # fmt: skip
@@ -86,7 +87,7 @@ class Study:
         folder = self.warm_folder(history)
         if (folder / "config.json").is_file():
             return 0
-        words = ["sft", self.args.preset, f"env.data={self.args.data}", f"model={self.args.model}"]
+        words = ["sft", self.args.preset, *self.data, f"model={self.args.model}"]
         words += [f"history_length={history}", *self.args.settings, "--out", str(folder)]
         return hgpo(words, self.out / "logs" / f"{folder.name}.txt")
 
@@ -119,7 +120,7 @@ class Study:
         return code
 
     def evaluate(self, name: str) -> int:
-        """Evaluate a warm start, or the last policy of a run that has ended, on all panels."""
+        """Evaluate a warm start, or a policy of a run that has ended (`--checkpoint`), on all panels."""
         folder = self.out / name
         is_run = (folder / "log.txt").is_file()
         ended = RunFolder(folder).results() is not None if self.args.any else finished(folder)
@@ -141,7 +142,8 @@ class Study:
                     "--temperature",
                     temperature,
                 ]
-                words += ["--logs", str(logs), f"env.data={self.args.data}"]
+                words += ["--tasks", str(self.args.tasks), "--logs", str(logs), *self.data]
+                words += ["--checkpoint", self.args.checkpoint] if is_run else []
                 log = self.out / "logs" / f"eval-{name}-{split}-{temperature}.txt"
                 failed = max(failed, hgpo(words, log, attempts=2))
         return failed
@@ -227,7 +229,7 @@ def evaluations(folder: Path) -> dict[str, Any]:
     """What `hgpo eval` said, by split and temperature, without the machine it ran on."""
     kept = (
         "success", "success_std_over_seeds", "success_interval_95", "success_by_seed", "success_by_type", "score",
-        "steps", "unsolved", "episodes", "seconds", "panel", "protocol",
+        "steps", "unsolved", "episodes", "iteration", "seconds", "panel", "protocol",
     )  # fmt: skip
     by_panel = {}
     for path in sorted(folder.glob("*/result_*.json")):
@@ -247,7 +249,7 @@ def main() -> int:
         "settings", nargs="*", metavar="key=value", help="settings of the warm start and of all runs"
     )
     parser.add_argument("--preset", default="alfworld-smollm2")
-    parser.add_argument("--data", help="ALFWorld games (see docs/environments.md)")
+    parser.add_argument("--data", help="ALFWorld games (default: where hgpo data puts them)")
     parser.add_argument("--model", help="warm: the model to clone into, a folder or hub id")
     parser.add_argument("--out", type=Path, default=Path("results/alfworld"))
     parser.add_argument(
@@ -258,8 +260,14 @@ def main() -> int:
     )
     parser.add_argument("--histories", default="2", help="history lengths K, comma-separated")
     parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--tasks", type=int, default=0, help="eval: games of a panel (default: all)")
     parser.add_argument("--splits", default="in-domain,out-of-domain", help="eval: which panels")
     parser.add_argument("--temperatures", default="1.0,0.4", help="eval: as trained, and as published")
+    parser.add_argument(
+        "--checkpoint",
+        default="last",
+        help="eval: which policy of a run, last (default) or best (by the first split of eval.splits)",
+    )
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
     parser.add_argument(
         "--minutes", type=float, default=1e6, help="train: end the slice after so many minutes"

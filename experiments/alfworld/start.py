@@ -1,7 +1,7 @@
 """A start from which reinforcement learning has something to do: the best clone that solves at most a quarter.
 
-    python experiments/alfworld/start.py --preset alfworld-1.5b --data data/alfworld/games.jsonl.xz \
-        --model models/qwen2.5-coder-1.5b-instruct --episodes 10,20,30 --most 25 --out results/fair --processes 3
+    python experiments/alfworld/start.py --model models/qwen2.5-coder-1.5b-instruct --episodes 10,20,30 \
+        --most 25 --out results/fair --processes 2
 
 Clones the expert from each of these numbers of episodes, plays the in-domain panel once with every clone, at the
 temperature of the published runs, and makes the best one that solves at most `--most` percent the warm start of the
