@@ -20,6 +20,7 @@ pytest.importorskip("matplotlib")
 from hgpo.config import as_dict, load, resolved_estimator
 from hgpo.config.schema import Config
 from hgpo.estimators.table import ESTIMATORS
+from hgpo.runs import train
 from hgpo.runs.statistics import over_runs
 from hgpo.settings import build
 
@@ -567,6 +568,38 @@ def test_a_rate_is_chosen_by_the_end_of_training_and_shown(tmp_path: Path) -> No
     assert "| GRPO | 40.0% | 40.0% | **45.0%** |" in printed
     assert "| HGPO, published settings | **20.0%** | 20.0% | 10.0% |" in printed
     assert "| HGPO, published settings - GRPO | -20.0 ± 0.0 |" in printed
+
+
+def test_a_study_keeps_and_shows_other_panels_and_how_open_the_policy_is(tmp_path: Path) -> None:
+    script = runpy.run_path(str(ROOT / "experiments" / "quickstart" / "run.py"))
+    panels = ["eval.splits=in-domain,out-of-domain", "eval.every=1", "eval.tasks=2"]
+    short = ["warm.episodes=20", "rollout.tasks=2", "iterations=2"]
+    train(load("quickstart", [*panels, *short]), tmp_path / "run", quiet=True)
+    job = script["Job"]("final", "some", 11, None, ())
+    found = script["reading"](job, tmp_path / "run", "in-domain")
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert found["others"] == {
+        "out-of-domain": [[row["iteration"], row["eval/out-of-domain/success"]] for row in rows]
+    }
+    assert found["entropy"] == [round(row["entropy"], 4) for row in rows[1:]]
+
+    ends = {"some": (0.5, 0.7), "other": (0.2, 0.4)}
+    runs = [
+        {
+            **found,
+            "arm": arm,
+            "seed": seed,
+            "others": {"out-of-domain": [[0, 0.1], [2, end]]},
+            "entropy": [0.8, 0.2],
+        }
+        for arm, pair in ends.items()
+        for seed, end in zip((11, 12), pair)
+    ]
+    study = {"preset": "quickstart", "settings": [], "rule": "", "rates": {}, "runs": runs}
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    printed = run("quickstart/plot.py", tmp_path / "study.json", "--picture", tmp_path / "curves.png")
+    assert "| some | 60.0 ± 127.1 | 0.80 | 0.50 |" in printed
+    assert "| other | 30.0 ± 127.1 | 0.80 | 0.50 |" in printed
 
 
 def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_path: Path) -> None:

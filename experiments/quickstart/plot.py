@@ -161,6 +161,26 @@ def difference_table(study: Study, iterations: list[int]) -> list[str]:
     return lines
 
 
+def open_table(study: Study) -> list[str]:
+    """The end on other panels, and how open the policy still is, where runs have kept it."""
+    ended = [run for run in study["runs"] if run["phase"] == "final"]
+    if not all("entropy" in run for run in ended):
+        return []
+    panels = sorted(set.intersection(*(set(run["others"]) for run in ended)))
+    lines = [
+        f"| estimator | {''.join(f'{panel} at the end, % | ' for panel in panels)}entropy at first | entropy, last "
+        f"{LAST} iterations |",
+        "| --- " * (3 + len(panels)) + "|",
+    ]
+    for arm in arms_of(study):
+        runs = final(study, arm)
+        ends = [interval(np.array([run["others"][panel][-1][1] for run in runs])) for panel in panels]
+        entropy = np.array([[run["entropy"][0], np.mean(run["entropy"][-LAST:])] for run in runs])
+        cells = [*ends, *(f"{value:.2f}" for value in entropy.mean(0))]
+        lines.append(f"| {shown(arm)} | {' | '.join(cells)} |")
+    return lines
+
+
 def draw(study: Study, iterations: list[int], path: Path) -> None:
     """Success on held-out tasks, and while training, by iteration."""
     from matplotlib.figure import Figure
@@ -203,7 +223,12 @@ def main() -> None:
     study = json.loads(args.results.read_text())
     last = next(run for run in study["runs"] if run["phase"] == "final")
     iterations = [number for number, _ in last["evaluated"]]
-    tables = [sweep_table(study), final_table(study, iterations), difference_table(study, iterations)]
+    tables = [
+        sweep_table(study),
+        final_table(study, iterations),
+        difference_table(study, iterations),
+        open_table(study),
+    ]
     print("\n\n".join("\n".join(table) for table in tables if table))
     draw(study, iterations, args.picture)
 

@@ -166,7 +166,12 @@ def reading(job: Job, folder: Path, split: str) -> Found:
     """What the study keeps of a finished run."""
     rows, results = RunFolder(folder).metrics(), RunFolder(folder).results() or {}
     played = [row for row in rows if row["iteration"] > 0]
-    key = success_key(split)
+
+    def curve(panel: str) -> list[list[Any]]:
+        key = success_key(panel)
+        return [[row["iteration"], round(row[key], 4)] for row in rows if key in row]
+
+    panels = RunFolder(folder).description().panels
     return {
         "name": job.name,
         "phase": job.phase,
@@ -174,8 +179,10 @@ def reading(job: Job, folder: Path, split: str) -> Found:
         "seed": job.seed,
         "rate": job.rate,
         "settings": list(job.settings),
-        "evaluated": [[row["iteration"], round(row[key], 4)] for row in rows if key in row],
+        "evaluated": curve(split),
+        "others": {panel: curve(panel) for panel in panels if panel != split},
         "played": [round(row["success"], 4) for row in played],
+        "entropy": [round(row["entropy"], 4) for row in played],
         "seconds": round(sum(row["seconds"] for row in played), 1),
         "versions": results.get("versions", {}),
         "commit": results.get("commit", ""),
