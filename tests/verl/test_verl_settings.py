@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hgpo.cli import main
-from hgpo.config import Config, load
+from hgpo.config import Config, load, preset_names
 from hgpo.config.stage import open_stage
 from hgpo.errors import BadSetting, UnknownName
 from hgpo.runs.rollout import draw_tasks
@@ -234,6 +234,11 @@ def test_a_translated_setting_changes_what_verl_is_told(name):
     if name == "update.micro_tokens":
         other = changed(config, name, 10**6)
     assert translate(other, start) != translate(config, start)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_can_be_had_under_verl(preset):
+    assert translate(load(preset, []), Start("some/model", Path("runs/some"), resume=False))
 
 
 @pytest.mark.parametrize("name", [name for name, fate in FATES.items() if isinstance(fate, Refused)])

@@ -78,10 +78,11 @@ def section(name: str, document: dict[str, Any], picture: bool) -> str:
     main = [r["estimator"] for r in document["estimators"] if r["estimator"] in ENTRIES]
     others = [r["estimator"] for r in document["estimators"] if r["estimator"] not in ENTRIES]
     minutes = max(1, round(document["processor_seconds"] / 60))
+    own = name != record_name(document)
     parts = [
-        f"### {title(document)}{'' if name == record_name(document) else f': {name}'}",
+        f"### {title(document)}{f': {name}' if own else ''}",
         f"{head(document)}; {minutes} minute{'s' if minutes > 1 else ''} of processor time:",
-        f"```sh\n{document['command']} --out docs\n```",
+        f"```sh\n{document['command']}{f' --name {name}' if own else ''} --out docs\n```",
         rows(document, main),
         f"![{name}](lab/{name}.svg)" if picture else "",
     ]

@@ -264,7 +264,9 @@ FATES: dict[str, Fate] = {
     "update.entropy_coef": Translated(
         lambda config, start: {f"{ACTOR}.entropy_coeff": config.update.entropy_coef}
     ),
-    "update.regulariser_share": Refused("verl measures the KL term and the entropy bonus on every step"),
+    "update.regulariser_share": WithoutEffect(
+        "verl measures the KL term and the entropy bonus on every step, which is the same on average"
+    ),
     "update.aggregate": Translated(
         lambda config, start: {
             f"{ACTOR}.loss_agg_mode": {"token-mean": "token-mean", "step-mean": "seq-mean-token-mean"}[
