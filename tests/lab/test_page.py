@@ -252,8 +252,8 @@ def test_the_derivation_cites_the_lab_as_it_is(figures: Figures) -> None:
 def test_the_readme_says_who_is_closest_to_the_truth(figures: Figures) -> None:
     f = figures
     assert (
-        "our own HGPO-lambda is closest to it; in official ALFWorld games G2PO is when a good policy plays, HGPO-lambda "
-        "when a weak one does, and HGPO-lambda by far once the games"
+        "our own HGPO-lambda is closest to it; in official ALFWorld games G2PO is when a good policy plays, "
+        "HGPO-lambda when a weak one does, and HGPO-lambda by far once the games"
     ) in words("README.md")
     others = ("grpo", "gigpo", "hgpo", "g2po")
     assert all(float(f.one("hgpo_lambda")) > float(f.one(name)) for name in others)
