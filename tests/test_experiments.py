@@ -510,6 +510,45 @@ def test_the_pages_say_what_the_values_did_when_both_arms_were_made_again() -> N
     assert f"part from the recorded ones after {min(alike)} to {max(alike)} iterations" in said
 
 
+def test_the_results_page_says_what_it_did_to_be_told_the_state(tmp_path: Path) -> None:
+    file = ROOT / "experiments" / "quickstart" / "states.json"
+    printed = run("quickstart/plot.py", file, "--picture", tmp_path / "states.png")
+    page = (ROOT / "docs" / "results.md").read_text()
+    section = page[page.index("**Told which state it is.**") : page.index("**The penalty for invalid")]
+    told = [line for line in section.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(told) == 14
+    assert not set(told) - set(printed.splitlines())
+
+    study = {(run["arm"], run["seed"]): run for run in record("quickstart/states.json")["runs"]}
+    seeds = range(11, 16)
+
+    def ahead(one: str, other: str, measure: Callable[[dict[str, Any]], float]) -> list[str]:
+        gaps = [100 * (measure(study[one, seed]) - measure(study[other, seed])) for seed in seeds]
+        found = over_runs(gaps)
+        return [f"{found[name]:.1f}" for name in ("mean", "low", "high")]
+
+    words, ours, theirs = " ".join(section.split()), "hgpo_lambda_states", "g2po_states"
+    for sentence, found in (
+        ("it ends {} points higher ({} to {})", ahead(ours, "hgpo_lambda", at_the_end)),
+        ("and {} ({} to {}) with the `prior=1", ahead(f"{ours}_prior", "hgpo_lambda", at_the_end)),
+        ("is better by {} ({} to {}) in the last ten", ahead(theirs, "g2po", late_in_training)),
+        ("ahead of G2PO over the curve by {} ({} to {})", ahead(ours, theirs, curve_mean)),
+    ):
+        assert float(found[1]) > 0  # beyond the noise
+        assert sentence.format(*found) in words
+    derived = " ".join((ROOT / "docs" / "hgpo-lambda.md").read_text().split())
+    assert (
+        "ends {} points higher for being told ({} to {})".format(*ahead(ours, "hgpo_lambda", at_the_end))
+        in derived
+    )
+    both = ahead(f"{ours}_prior", "hgpo_lambda", at_the_end)
+    assert "{} with the two settings ({} to {})".format(*both) in derived
+    for one, other in ((theirs, "g2po"), (ours, theirs), (f"{ours}_prior", theirs)):  # within it
+        assert float(ahead(one, other, at_the_end)[1]) < 0
+    for measure in (curve_mean, late_in_training):  # "in every column"
+        assert float(ahead(ours, "hgpo_lambda", measure)[1]) > 0
+
+
 def test_a_study_is_printed_though_the_curves_of_training_were_not_kept(tmp_path: Path) -> None:
     picture = tmp_path / "values.png"
     printed = run(

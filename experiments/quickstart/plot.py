@@ -26,6 +26,10 @@ NAMES = {
     "hgpo": "HGPO, published settings",
     "gigpo": "GiGPO",
     "grpo": "GRPO",
+    "hgpo_lambda_states": "HGPO-lambda, told",
+    "hgpo_lambda_states_prior": "HGPO-lambda, told, prior 1, lambda 0.25",
+    "g2po_states": "G2PO, told",
+    "hgpo_states": "HGPO, told",
 }
 LAST = 10
 """Iterations at the end of a run by which rates are chosen."""
@@ -117,9 +121,8 @@ def final_table(study: Study, iterations: list[int]) -> list[str]:
     for arm in arms_of(study):
         runs = final(study, arm)
         curve = evaluated(runs)
-        rate = study["rates"].get(arm)
         cells = [
-            "preset's" if rate is None else f"{rate:g}",
+            rate_of(study, arm),
             str(len(curve)),
             f"{100 * curve[:, 0].mean():.1f}",
             f"{100 * curve[:, min(1, curve.shape[1] - 1)].mean():.1f}",
@@ -130,6 +133,14 @@ def final_table(study: Study, iterations: list[int]) -> list[str]:
         ]
         lines.append(f"| {shown(arm)} | {' | '.join(cells)} |")
     return lines
+
+
+def rate_of(study: Study, arm: str) -> str:
+    """The learning rate of an arm: chosen by the sweep, among its own settings, or that of the preset."""
+    chosen = study["rates"].get(arm)
+    words = final(study, arm)[0].get("settings", ())
+    given = [word.partition("=")[2] for word in words if word.startswith("update.lr=")]
+    return f"{chosen or float(given[0]):g}" if chosen or given else "preset's"
 
 
 def area(curve: Values, iterations: list[int]) -> Values:
