@@ -658,6 +658,9 @@ def test_arms_of_a_study_differ_by_their_settings_and_share_its_warm_start(tmp_p
     for one in (held, free):
         assert (one.warm.episodes, one.iterations, one.seed, one.agent.history_length) == (0, 3, 5, 4)
         assert one.model.path == str(tmp_path / "warm-k4")
+    asked.any = True
+    assert script["Study"](asked).evaluate("k4-hgpo-seed5") == 0  # nothing is there to be played
+    assert not list(tmp_path.iterdir())
     asked.arm = ["hgpo:seed=1"]
     with pytest.raises(SystemExit, match="name of letters of its own"):
         script["Study"](asked).runs()

@@ -122,7 +122,7 @@ class Study:
     def evaluate(self, name: str) -> int:
         """Evaluate a warm start, or a policy of a run that has ended (`--checkpoint`), on all panels."""
         folder = self.out / name
-        is_run = (folder / "log.txt").is_file()
+        is_run = name in self.runs()
         ended = RunFolder(folder).results() is not None if self.args.any else finished(folder)
         if is_run and not ended:
             return 0
