@@ -65,7 +65,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a new folder beside `path`; put it in the place of `path` when the block ends well.
 
     All its files are flushed to disk before it is renamed, so a kill at any instant leaves no half of a folder. What a
-    kill left behind is removed the next time. A link stays a link: the folder that it leads to is replaced.
+    kill left behind is removed the next time. A link stays a link: the folder that it leads to is replaced. Whoever may
+    read new files may read these, whatever wrote them.
     """
     target = Path(os.path.realpath(path))
     partial, old = (target.with_name(f"{PARTIAL}{word}{target.name}") for word in ("", "old-"))
@@ -76,6 +77,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         try:
             yield partial
+            _let_read(partial)
             flush(partial)
         except Exception as error:
             if is_full(error):
@@ -210,11 +212,24 @@ def _explained(target: Path) -> Iterator[None]:
         ) from error
 
 
-def _beside(place: Path) -> Path:
-    """A new, empty file beside `place`, with the mode that the finished file should have."""
+def _plain_mode() -> int:
+    """What a plain open() gives; a temporary file's own is 600."""
     umask = os.umask(0)
     os.umask(umask)
-    mode = 0o666 & ~umask  # what a plain open() gives; a temporary file's own is 600
+    return 0o666 & ~umask
+
+
+def _let_read(folder: Path) -> None:
+    """Give all files under `folder` at least the mode of plain ones: safetensors, for one, writes temporary files."""
+    mode = _plain_mode()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(stat.S_IMODE(path.stat().st_mode) | mode)
+
+
+def _beside(place: Path) -> Path:
+    """A new, empty file beside `place`, with the mode that the finished file should have."""
+    mode = _plain_mode()
     if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
     if place.exists():

@@ -367,6 +367,27 @@ def test_a_dataset_is_not_written_over_files(tmp_path: Path, capsys: pytest.Capt
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_whoever_may_read_new_files_may_read_those_of_a_folder_that_appears_whole(tmp_path: Path) -> None:
+    umask = os.umask(0o027)
+    try:
+        with atomic_folder(tmp_path / "model") as partial:
+            (partial / "shards").mkdir()
+            for name, mode in (
+                ("weights", 0o600),
+                ("shards/first", 0o600),
+                ("plain", 0o640),
+                ("tool", 0o750),
+            ):
+                (partial / name).write_text("w")
+                (partial / name).chmod(mode)
+    finally:
+        os.umask(umask)
+    modes = {
+        path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").rglob("*") if path.is_file()
+    }
+    assert modes == {"weights": 0o640, "first": 0o640, "plain": 0o640, "tool": 0o750}
+
+
 def test_a_folder_of_somebody_else_beside_the_output_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".partial-model").mkdir()
     with atomic_folder(tmp_path / "model") as partial:

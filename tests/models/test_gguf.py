@@ -82,6 +82,8 @@ def test_a_gguf_file_becomes_a_model_folder(tmp_path: Path, monkeypatch: pytest.
     assert len(opened) <= 1, (
         "the header is read once (later releases of transformers have a reader of their own)"
     )
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
+    assert len(modes) == 1, "whoever may read one of the files may read all"
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     weights = dict(model.named_parameters())
     for name, (theirs, *_) in LINEAR.items():

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadFile, MissingExtra
+from ..files import atomic_folder
 
 PIECE = 1 << 18
 """Bytes of quantised weights that a thread unpacks at a time."""
@@ -30,15 +28,9 @@ def convert(source: Path, folder: Path, dtype: str = "bfloat16") -> None:
     if folder.exists():
         raise BadFile(f"{folder} exists already. Choose another folder or remove it.")
     model, tokenizer = load(source, dtype)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        model.save_pretrained(temporary, safe_serialization=True)
-        tokenizer.save_pretrained(temporary)
-        temporary.chmod(0o755)
-        os.replace(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with atomic_folder(folder) as partial:
+        model.save_pretrained(partial, safe_serialization=True)
+        tokenizer.save_pretrained(partial)
 
 
 def load(source: Path, dtype: str = "bfloat16") -> tuple[Any, Any]:
