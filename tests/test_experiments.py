@@ -682,16 +682,28 @@ def test_a_fair_start_is_the_best_clone_under_the_bound(tmp_path: Path) -> None:
 
 def test_a_study_evaluates_the_policy_that_the_validation_panel_chose(tmp_path: Path) -> None:
     study = "all --preset quickstart --model tiny --histories 2 --seeds 1 --arm high:update.lr=3e-2 --checkpoint best"
-    panels = "--tasks 2 --splits in-domain --temperatures 1.0 eval.every=1 eval.tasks=12 save_every=1"
+    panels = "--tasks 2 eval.every=1 eval.tasks=12 save_every=1"
     short = "device=cpu threads=1 warm.episodes=40 rollout.tasks=2 iterations=3 agent.max_steps=8"
-    run("alfworld/run.py", *f"{study} {panels} {short}".split(), "--estimators", "", "--out", tmp_path)
+    words = [*f"{study} {panels} {short}".split(), "--estimators", "", "--out", tmp_path]
+    run("alfworld/run.py", *words)
     (made,) = json.loads((tmp_path / "results.json").read_text())["runs"]
     held = [row["eval/in-domain/success"] for row in made["curve"]]
     assert held.index(max(held)) != len(held) - 1  # or the last policy is the best, and nothing is shown
     found = made["evaluations"]["in-domain, temperature 1.0"]
     assert found["iteration"] == held.index(max(held))
     assert found["panel"]["tasks"] == 2
-    assert list(tmp_path.glob("evaluations/warm-k2/1.0/result_*.json"))
+    warm = json.loads((tmp_path / "results.json").read_text())["warm"]["warm-k2"]
+    for policy in (made, warm):
+        assert set(policy["evaluations"]) == {
+            f"{split}, temperature {temperature}"
+            for split in ("in-domain", "out-of-domain")
+            for temperature in (1.0, 0.4)
+        }
+    # Given again, the command has nothing to do.
+    logs = {path: path.read_bytes() for path in (tmp_path / "logs").glob("eval-*.txt")}
+    run("alfworld/run.py", *words)
+    assert len(logs) == 2
+    assert all(path.read_bytes() == content for path, content in logs.items())
 
 
 def test_a_start_that_solves_more_than_the_bound_is_none() -> None:

@@ -31,7 +31,7 @@ from commands import finished, hgpo
 
 from hgpo.files import write_text
 from hgpo.models.folder import model_settings
-from hgpo.runs.folder import EvaluationFolder, RunFolder
+from hgpo.runs.folder import RunFolder
 
 SEEDS = "123,456,789"
 CURVE = (
@@ -126,27 +126,16 @@ class Study:
         ended = RunFolder(folder).results() is not None if self.args.any else finished(folder)
         if is_run and not ended:
             return 0
-        failed = 0
-        for temperature in self.args.temperatures.split(","):
-            logs = self.out / "evaluations" / name / temperature
-            for split in self.args.splits.split(","):
-                if EvaluationFolder(logs).result_file(split).is_file():
-                    continue
-                words = [
-                    "eval",
-                    str(folder),
-                    "--split",
-                    split,
-                    "--seeds",
-                    SEEDS,
-                    "--temperature",
-                    temperature,
-                ]
-                words += ["--tasks", str(self.args.tasks), "--logs", str(logs), *self.data]
-                words += ["--checkpoint", self.args.checkpoint] if is_run else []
-                log = self.out / "logs" / f"eval-{name}-{split}-{temperature}.txt"
-                failed = max(failed, hgpo(words, log, attempts=2))
-        return failed
+        logs = self.out / "evaluations" / name
+        temperatures, splits = self.args.temperatures.split(","), self.args.splits.split(",")
+        wanted = {panel_name(split, float(one)) for split in splits for one in temperatures}
+        if wanted <= evaluations(logs).keys():
+            return 0
+        # All in one process: it reads the model once.
+        words = ["eval", str(folder), "--split", ",".join(splits), "--temperature", ",".join(temperatures)]
+        words += ["--seeds", SEEDS, "--tasks", str(self.args.tasks), "--logs", str(logs), *self.data]
+        words += ["--checkpoint", self.args.checkpoint] if is_run else []
+        return hgpo(words, self.out / "logs" / f"eval-{name}.txt", attempts=2)
 
     def both(self, name: str) -> int:
         """Train a run and evaluate it; a warm start is only evaluated."""
@@ -232,12 +221,16 @@ def evaluations(folder: Path) -> dict[str, Any]:
         "steps", "unsolved", "episodes", "iteration", "seconds", "panel", "protocol",
     )  # fmt: skip
     by_panel = {}
-    for path in sorted(folder.glob("*/result_*.json")):
-        content, split = json.loads(path.read_text()), path.stem.removeprefix("result_")
-        by_panel[f"{split}, temperature {path.parent.name}"] = {
-            key: content[key] for key in kept if key in content
-        }
+    for path in sorted(folder.rglob("result_*.json")):
+        content = json.loads(path.read_text())
+        name = panel_name(content["panel"]["split"], content["protocol"]["temperature"])
+        by_panel[name] = {key: content[key] for key in kept if key in content}
     return by_panel
+
+
+def panel_name(split: str, temperature: float) -> str:
+    """What an evaluation is called in results.json."""
+    return f"{split}, temperature {temperature}"
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from hgpo.cli import main
 from hgpo.envs import Observation
 from hgpo.errors import BadFile, BadSetting, PanelMismatch, UnknownName
 from hgpo.play.stage import Stage
-from hgpo.runs import between_arms, evaluate, load, over_runs, over_tasks, train, wilson
+from hgpo.runs import between_arms, evaluate, evaluation, load, over_runs, over_tasks, train, wilson
 from hgpo.runs.compare import compare, table_text
 from hgpo.runs.curves import write_html
 from hgpo.runs.evaluation import find_target
@@ -53,6 +53,45 @@ def test_every_task_once_per_seed_and_the_same_twice(runs: list[Path], tmp_path:
     assert stored["versions"]["hgpo"]
     log = (tmp_path / "logs" / "output_seed1.log").read_text()
     assert log.count("== fetch-") == 40
+
+
+def test_several_panels_and_temperatures_in_one_go(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is read once, and every result is what it is when it is asked for alone."""
+    words = ["eval", str(runs[0]), "--seeds", "1", "--tasks", "6", "--allow-env", WORLD, "--json"]
+    alone = {}
+    for split in ("in-domain", "train"):
+        for temperature in ("0.4", "1"):
+            logs = str(tmp_path / f"{split}-{temperature}")
+            assert main([*words, "--split", split, "--temperature", temperature, "--logs", logs]) == 0
+            alone[split, float(temperature)] = json.loads(capsys.readouterr().out)
+    opened = []
+    opening = evaluation.open_engine
+    monkeypatch.setattr(evaluation, "open_engine", lambda *rest: opened.append(rest) or opening(*rest))
+    logs = tmp_path / "together"
+    words += ["--split", "in-domain,train", "--temperature", "0.4,1", "--logs", str(logs)]
+    assert main(words) == 0
+    together = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(opened) == 1
+    assert len(together) == 4
+    for one in together:
+        same = alone[one["panel"]["split"], one["protocol"]["temperature"]]
+        for key in ("success", "steps", "score", "panel", "evaluation", "protocol"):
+            assert one[key] == same[key]
+        folder = logs / f"temperature-{one['protocol']['temperature']:g}"
+        assert Path(one["logs"]) == folder
+        stored = json.loads((folder / f"result_{one['panel']['split']}.json").read_text())
+        assert stored["evaluation"] == one["evaluation"]
+
+
+def test_a_split_that_is_not_there_stops_before_anything_is_played(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stage, "play", lambda *_: pytest.fail("played"))
+    words = ["eval", str(runs[0]), "--split", "in-domain,in-doman", "--allow-env", WORLD]
+    assert main([*words, "--logs", str(tmp_path / "logs")]) == 2
+    assert not (tmp_path / "logs").exists()
 
 
 def test_evaluation_may_allow_longer_episodes_than_training(tmp_path: Path) -> None:

@@ -1,20 +1,23 @@
 """Evaluate a run, a model, a server or a scripted policy on a frozen panel of tasks.
 
-    hgpo eval runs/quickstart --split in-domain --seeds 123,456,789
+    hgpo eval runs/quickstart --split in-domain,out-of-domain --seeds 123,456,789
+    hgpo eval runs/quickstart --temperature 0.4,1
     hgpo eval Qwen/Qwen2.5-1.5B-Instruct --preset alfworld-qwen2.5-1.5b
     hgpo eval my-model --engine endpoint --url http://localhost:8000/v1 --preset household-smollm2
     hgpo eval expert --preset quickstart
     hgpo eval runs/cave cave.py:Cave
 
-Every task of the panel is played once per seed. K, prompts and limits come from the run or the model's own
-hgpo.json; `key=value` changes them (`eval.max_steps=50`: longer episodes). Logs go to
-logs/<name>/output_seed{seed}.log, the result to one JSON file; those of another evaluation are never overwritten (a
-name that is taken gets the evaluation's digits). An episode that cannot be played counts as not solved and is named.
+Every task of a split's panel is played once per seed, at every temperature; the model is read once. K, prompts and
+limits come from the run or the model's own hgpo.json; `key=value` changes them (`eval.max_steps=50`: longer episodes).
+Logs go to logs/<name>/output_seed{seed}.log, each result to one JSON file; those of another evaluation are never
+overwritten (a name that is taken gets the evaluation's digits). An episode that cannot be played counts as not solved
+and is named.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -33,14 +36,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="changes to the stored settings; an environment of yours (FILE.py:Class) has to be named",
     )
     parser.add_argument(
-        "--split", default="", help="in-domain, out-of-domain, ... (default: that of training)"
+        "--split",
+        default="",
+        metavar="SPLIT,...",
+        help="in-domain, out-of-domain, ... (default: that of training)",
     )
     parser.add_argument("--seeds", default="123,456,789", help="comma-separated (default: 123,456,789)")
     parser.add_argument(
         "--tasks", type=number(int), default=0, help="so many tasks, evenly spaced (default: all)"
     )
     parser.add_argument(
-        "--temperature", type=number(float, high=100), help="default: the evaluation temperature of the run"
+        "--temperature",
+        type=_temperatures,
+        default=[None],
+        metavar="TEMPERATURE,...",
+        help="default: the evaluation temperature of the run",
     )
     parser.add_argument("--checkpoint", default="last", help="last (default), best, or an iteration")
     parser.add_argument("--preset", help="settings for a model that was not trained here")
@@ -48,13 +58,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default="", help="base address of an OpenAI-compatible server")
     add_allow_env(parser)
     parser.add_argument("--logs", type=path_word, metavar="FOLDER", help="default: logs/<name>")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--json", action="store_true", help="print each result as a line of JSON")
+
+
+def _temperatures(text: str) -> list[float]:
+    """The `type` of an option that is one number or several with commas."""
+    return [number(float, high=100)(one) for one in text.split(",")]
 
 
 def run(args: argparse.Namespace) -> int:
     from ..errors import BadSetting, NotWritten
     from ..progress import Progress
-    from ..runs.evaluation import evaluate
+    from ..runs.evaluation import evaluations
 
     try:
         seeds = [int(seed) for seed in args.seeds.split(",") if seed.strip()]
@@ -68,29 +83,35 @@ def run(args: argparse.Namespace) -> int:
         args.preset = named[0] if named else None
     # Of several processes under torchrun one talks.
     first = os.environ.get("RANK", "0") == "0"
-    try:
-        with Progress("evaluating") as bar:
-            result = evaluate(
-                args.target,
-                split=args.split,
-                seeds=seeds,
-                tasks=args.tasks,
-                temperature=args.temperature,
-                preset=args.preset,
-                overrides=named_envs(args.settings),
-                checkpoint=args.checkpoint,
-                engine=args.engine,
-                url=args.url,
-                logs=args.logs,
-                allow_env=args.allow_env,
-                on_episode=(lambda _: bar.add(1)) if first else None,
-            )
-    except NotWritten as error:
-        show(error.result, args)  # hours of play are not lost to a full disk
-        raise
-    if first:
-        show(result, args)
-    return 0
+    bar = Progress("evaluating")
+    results = evaluations(
+        args.target,
+        splits=[one.strip() for one in args.split.split(",")],
+        seeds=seeds,
+        tasks=args.tasks,
+        temperatures=args.temperature,
+        preset=args.preset,
+        overrides=named_envs(args.settings),
+        checkpoint=args.checkpoint,
+        engine=args.engine,
+        url=args.url,
+        logs=args.logs,
+        allow_env=args.allow_env,
+        on_episode=(lambda _: bar.add(1)) if first else None,
+    )
+    with contextlib.closing(results):
+        while True:
+            bar = Progress("evaluating")
+            try:
+                with bar:
+                    result = next(results, None)
+            except NotWritten as error:
+                show(error.result, args)  # hours of play are not lost to a full disk
+                raise
+            if result is None:
+                return 0
+            if first:
+                show(result, args)
 
 
 def show(result: dict[str, Any], args: argparse.Namespace) -> None:

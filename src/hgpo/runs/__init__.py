@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from ..config import Config, experiment_name, load, preset_names
@@ -24,11 +25,19 @@ def evaluate(path: str, **options: Any) -> dict[str, Any]:
     return start(path, **options)
 
 
+def evaluations(path: str, **options: Any) -> Iterator[dict[str, Any]]:
+    """Evaluate on several panels and at several temperatures; see `hgpo.runs.evaluation.evaluations`."""
+    from .evaluation import evaluations as start
+
+    return start(path, **options)
+
+
 __all__ = [
     "Config",
     "Panel",
     "between_arms",
     "evaluate",
+    "evaluations",
     "experiment_name",
     "load",
     "over_runs",

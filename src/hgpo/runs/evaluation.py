@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..config.load import as_dict, load
 from ..config.schema import Config, EvalConfig, check_temperature
@@ -25,8 +26,10 @@ from ..policies.scripted import SCRIPTED
 from ..settings import settings_of
 from .folder import EvaluationFolder, RunFolder, RunPolicies
 from .peers import Alone, Peers
-from .play import make_panel, run_panel, write_logs
+from .play import Evaluation, make_panel, run_panel, write_logs
 from .provenance import provenance
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,24 +90,40 @@ def find_target(
     return Target(name, model, read_stored(stored, where, overrides, allow_env=allow_env))
 
 
-def _check_protocol(seeds: Sequence[int], tasks: int, temperature: float | None) -> None:
+def _check_protocol(seeds: Sequence[int], tasks: int, temperatures: Sequence[float | None]) -> None:
     known = settings_of(EvalConfig)
     if not seeds:
         raise BadSetting("No seeds were given; expected at least one, for example --seeds 123,456,789.")
     for seed in seeds:
         known["seed"].check(seed, "seeds")
     known["tasks"].check(tasks, "tasks")
-    if temperature is not None:
-        check_temperature(known["temperature"].check(temperature, "temperature"), "temperature")
+    for temperature in temperatures:
+        if temperature is not None:
+            check_temperature(known["temperature"].check(temperature, "temperature"), "temperature")
 
 
 def evaluate(
+    path: str, *, split: str = "", temperature: float | None = None, **options: Any
+) -> dict[str, Any]:
+    """Evaluate a run, a model, a server or a scripted policy on one frozen panel; returns the JSON result.
+
+    Args:
+        path, options: see `evaluations`.
+        split: `in-domain`, `out-of-domain`, or any other split of the environment; the first that training evaluates on
+            when left out.
+        temperature: sampling temperature; the run's own evaluation temperature by default.
+    """
+    (result,) = evaluations(path, splits=[split], temperatures=[temperature], **options)
+    return result
+
+
+def evaluations(
     path: str,
     *,
-    split: str = "",
+    splits: Sequence[str] = ("",),
     seeds: Sequence[int] = (123, 456, 789),
     tasks: int = 0,
-    temperature: float | None = None,
+    temperatures: Sequence[float | None] = (None,),
     preset: str | None = None,
     overrides: Sequence[str] = (),
     checkpoint: str = "last",
@@ -113,26 +132,27 @@ def evaluate(
     logs: str | None = None,
     allow_env: str | Sequence[str] = (),
     on_episode: Any = None,
-) -> dict[str, Any]:
-    """Evaluate a run, a model, a server or a scripted policy on a frozen panel; returns the JSON result.
+) -> Generator[dict[str, Any], None, None]:
+    """Evaluate on the panel of every split at every temperature; yields each JSON result once its files are written.
 
-    Under torchrun every process plays its share of the episodes; all get the result, the first writes it.
+    The model is read once. Under torchrun every process plays its share of the episodes; all get the results, the
+    first writes them.
 
     Args:
         path: see `find_target`; with `engine="endpoint"` the model's name on the server.
-        split: `in-domain`, `out-of-domain`, or any other split of the environment; the first that training evaluates on
-            when left out.
-        seeds: the whole panel is played once per seed.
-        tasks: use so many tasks, evenly spaced over the split; 0 uses all.
-        temperature: sampling temperature; the run's own evaluation temperature by default.
+        splits: names of splits; an empty one is the first that training evaluates on.
+        seeds: a whole panel is played once per seed.
+        tasks: use so many tasks, evenly spaced over a split; 0 uses all.
+        temperatures: sampling temperatures; None is the run's own evaluation temperature.
         preset, overrides, checkpoint: see `find_target`.
         engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or with the server's base address `endpoint` (any
             OpenAI-compatible server) or `completions` (a vLLM server of the model in `path`, asked with token ids).
         allow_env: see `find_target`.
-        logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`).
+        logs: folder for `output_seed{seed}.log` and the results (default `logs/<name>`). Several temperatures have
+            folders of their own in it, `temperature-0.4` and so on.
         on_episode: called after every finished episode.
     """
-    _check_protocol(seeds, tasks, temperature)
+    _check_protocol(seeds, tasks, temperatures)
     if engine == "endpoint":
         target = Target(path.replace("/", "_"), path, load(preset or "household-smollm2", overrides))
     else:
@@ -152,39 +172,56 @@ def evaluate(
         torch.set_num_threads(config.threads)
     place = EvaluationFolder(Path(logs)) if logs else EvaluationFolder.default(target.name)
     check_folder(place.path)
-    stage = open_stage(config)
-    if temperature is None:
-        temperature = config.eval.temperature
-    try:
+    first = (config.eval.splits or ("in-domain",))[0]
+    heats = _distinct(config.eval.temperature if one is None else one for one in temperatures)
+    with contextlib.closing(open_stage(config)) as stage:
+        panels = [
+            make_panel(stage, split, tasks, config.eval.max_steps)
+            for split in _distinct(one or first for one in splits)
+        ]
         with out_of_memory_explained(), _peers(config.device) as peers:
             source = Source(config, stage, target.model, url=url)
             with contextlib.closing(open_engine(engine, source)) as opened:
-                panel = make_panel(
-                    stage, split or (config.eval.splits or ("in-domain",))[0], tasks, config.eval.max_steps
-                )
-                policy = opened.policy(temperature)
-                result = run_panel(stage, policy, panel, seeds, temperature, on_episode, peers)
-    finally:
-        stage.close()
-    extra = {
-        "target": path,
-        "model": target.model,
-        "iteration": iteration,
-        "history_length": config.agent.history_length,
-        "config": as_dict(config),
-        **provenance(),
-    }
-    if engine in ("endpoint", "completions"):
-        extra["server"] = masked(url)
-    identity = [*_weights(target.model), engine, extra.get("server"), panel.digest, list(seeds), temperature]
-    folder = replace(place, evaluation=_digest([*identity, as_dict(config)]))
+                for temperature, panel in itertools.product(heats, panels):
+                    policy = opened.policy(temperature)
+                    result = run_panel(stage, policy, panel, seeds, temperature, on_episode, peers)
+                    extra = {
+                        "target": path,
+                        "model": target.model,
+                        "iteration": iteration,
+                        "history_length": config.agent.history_length,
+                        "config": as_dict(config),
+                        **provenance(),
+                    }
+                    if engine in ("endpoint", "completions"):
+                        extra["server"] = masked(url)
+                    folder = place.at(temperature) if len(heats) > 1 else place
+                    yield _written(result, folder, extra, engine, first_process=not peers.rank)
+
+
+def _written(
+    result: Evaluation, place: EvaluationFolder, extra: dict[str, Any], engine: str, *, first_process: bool
+) -> dict[str, Any]:
+    """The JSON result, after the first process has put it and its logs into `place`.
+
+    Raises:
+        NotWritten: it has the result, too.
+    """
+    identity = [
+        *_weights(extra["model"]),
+        engine,
+        extra.get("server"),
+        result.panel.digest,
+        list(result.seeds),
+    ]
+    folder = replace(place, evaluation=_digest([*identity, result.temperature, extra["config"]]))
     found = {
         **result.summary(),
         **{k: v for k, v in extra.items() if k != "config"},
         "evaluation": folder.evaluation,
         "logs": str(folder.path),
     }
-    if peers.rank:
+    if not first_process:
         return {**found, "files": []}
     try:
         written = write_logs(result, folder, extra)
@@ -192,6 +229,11 @@ def evaluate(
         reason = f"The evaluation was made, but its files could not be written to {folder.path}: {error}"
         raise NotWritten(reason, {**found, "logs": "", "files": []}) from error
     return {**found, "files": [str(path) for path in written]}
+
+
+def _distinct(values: Iterable[T]) -> list[T]:
+    """Each value once, in order."""
+    return list(dict.fromkeys(values))
 
 
 @contextlib.contextmanager

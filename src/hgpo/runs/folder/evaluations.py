@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ class EvaluationFolder:
     def default(cls, name: str, evaluation: str = "") -> EvaluationFolder:
         """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
         return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / safe_name(name), evaluation)
+
+    def at(self, temperature: float) -> EvaluationFolder:
+        """The folder in it of one of several temperatures."""
+        return replace(self, path=self.path / f"temperature-{temperature:g}")
 
     def write_log(self, seed: int, lines: Sequence[str]) -> Path:
         """Write `output_seed{seed}.log`, every episode in words."""
