@@ -33,7 +33,9 @@ CHANGED = {"alfworld-qwen2.5-coder-1.5b-lora": {"model": {"gradient_checkpointin
 
 
 def test_the_presets_are_those_recorded() -> None:
-    assert preset_names() == sorted([*RECORDED, "own", "own-model", "alfworld-1.5b", "webshop-1.5b"])
+    assert preset_names() == sorted(
+        [*RECORDED, "own", "own-model", "alfworld-1.5b", "alfworld-tiny", "webshop-1.5b"]
+    )
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))
