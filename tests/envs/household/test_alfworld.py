@@ -15,7 +15,7 @@ import pytest
 
 from hgpo.envs import check_env, make
 from hgpo.envs.household.alfworld import AlfworldEnv
-from hgpo.envs.household.alfworld_games import CompactGames, open_games
+from hgpo.envs.household.alfworld_games import CompactGames, FolderGames, open_games
 from hgpo.errors import BadFile, BadSetting, HgpoError, ResetNeeded, UnknownName, UnknownTask
 
 
@@ -248,6 +248,19 @@ def test_threads_that_start_together_read_the_games_once(
         opened = list(pool.map(lambda _: open_games(path), range(8)))
     assert read == [path]
     assert len(set(map(id, opened))) == 1
+
+
+def test_a_folder_may_hold_the_compact_file_or_the_download(
+    tmp_path: Path, few_games: tuple[dict[str, Any], list[dict[str, Any]]], monkeypatch: Any
+) -> None:
+    header, games = few_games
+    with lzma.open(tmp_path / "games.jsonl.xz", "wt") as file:
+        file.write("\n".join(map(json.dumps, (header, *games))) + "\n")
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
+    known = [f"{game['split']}/{game['name']}/{game['trial']}" for game in games]
+    assert set(AlfworldEnv().tasks("train")) <= set(known)
+    (tmp_path / "json_2.1.2" / "train").mkdir(parents=True)
+    assert isinstance(open_games(tmp_path), FolderGames)  # what the official engine needs
 
 
 def test_missing_things_get_one_clear_sentence(tmp_path: Path, compact: Path, monkeypatch: Any) -> None:

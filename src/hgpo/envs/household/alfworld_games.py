@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BadFile
+from ..places import ALFWORLD_FILE
 from .house import House
 
 FOLDERS = ("train", "valid_seen", "valid_unseen", "valid_train")
@@ -110,7 +111,12 @@ class Games(ABC):
 
 
 def open_games(path: Path) -> Games:
-    """The games at `path`; read again only when the file changes."""
+    """The games at `path`: the compact file, a folder that has it, or the official download.
+
+    They are read again only when the file changes.
+    """
+    if _download(path) is None and (path / ALFWORLD_FILE.name).is_file():
+        path = path / ALFWORLD_FILE.name
     try:
         status = path.stat()
     except OSError as error:
@@ -217,6 +223,19 @@ def _is_xz(path: Path) -> bool:
         return file.read(6) == b"\xfd7zXZ\x00"
 
 
+def _splits(path: Path) -> tuple[str, ...]:
+    """The official split folders in a folder."""
+    return tuple(folder for folder in FOLDERS if (path / folder).is_dir())
+
+
+def _download(path: Path) -> Path | None:
+    """The folder with the official splits: `path` or the last `json_*` in it; None where there is none."""
+    for folder in (path, *sorted(path.glob("json_*"), reverse=True)):
+        if _splits(folder):
+            return folder
+    return None
+
+
 class FolderGames(Games):
     """The official download: `json_2.1.1/<split>/<name>/<trial>/game.tw-pddl`.
 
@@ -226,19 +245,17 @@ class FolderGames(Games):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        inner = sorted(path.glob("json_*"))
-        if not any((path / folder).is_dir() for folder in FOLDERS) and inner:
-            path = inner[-1]
-        self.root = path
-        self._by_folder: dict[str, list[str]] = {}
-        if not self.folders():
+        root = _download(path)
+        if root is None:
             raise BadFile(
                 f"{self.path} holds none of {', '.join(FOLDERS)} (nor json_2.1.1 with them). Give the folder "
                 "that `alfworld-download` made ($ALFWORLD_DATA)."
             )
+        self.root = root
+        self._by_folder: dict[str, list[str]] = {}
 
     def folders(self) -> tuple[str, ...]:
-        return tuple(folder for folder in FOLDERS if (self.root / folder).is_dir())
+        return _splits(self.root)
 
     def tasks(self, folder: str) -> list[str]:
         if folder not in self.folders():
