@@ -11,9 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from hgpo.cli import main
-from hgpo.digests import sealed
-from hgpo.errors import BadFile, FolderBusy
-from hgpo.runs import load, train
+from hgpo.digests import digests, sealed
+from hgpo.errors import BadFile, BadSetting, FolderBusy
+from hgpo.models.folder import check_model
+from hgpo.runs import load, start, train
 from hgpo.runs.folder import RunFolder
 from hgpo.runs.folder.parcel import LIST, pack, read, unpack
 from hgpo.runs.lock import hold
@@ -60,6 +61,66 @@ def test_a_run_goes_on_elsewhere_as_if_it_had_stayed(
     one, two = weights(there), weights(stayed)
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.fixture
+def light(half: Path, tmp_path: Path) -> Path:
+    """The run somewhere else, brought there without its start."""
+    whole = pack(half, tmp_path / "whole", 10**6)
+    words = [
+        "carry",
+        "pack",
+        str(half),
+        "--out",
+        str(tmp_path / "light"),
+        "--part-mb",
+        "1",
+        "--without-start",
+    ]
+    assert main(words) == 0
+    assert read(tmp_path / "light").size < whole.size - (half / "start" / "model.safetensors").stat().st_size
+    unpack(tmp_path / "light", tmp_path / "there")
+    return tmp_path / "there"
+
+
+def test_a_start_that_was_left_out_is_made_again_the_same(
+    half: Path, light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [path.name for path in (light / "start").iterdir() if path.name != "README.md"] == ["hgpo.json"]
+    assert main(["carry", "unpack", str(tmp_path / "light"), "--run", str(tmp_path / "again")]) == 0
+    assert "its start was left out, and is made again" in capsys.readouterr().out
+    stayed = shutil.copytree(half, tmp_path / "stayed")
+    for run in (light, stayed):
+        assert main(["train", "--resume", str(run), "iterations=4", "--allow-env", WORLD]) == 0
+    one, two = weights(light), weights(stayed)
+    assert all(torch.equal(one[name], two[name]) for name in two)
+    assert digests(light / "start") == digests(stayed / "start")
+
+
+def test_a_start_that_comes_out_otherwise_is_refused(
+    light: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another kind of machine may round otherwise; here, a warm start that learns nothing."""
+    before = digests(light)
+    with monkeypatch.context() as patch:
+        patch.setattr(start, "clone", lambda *_: iter([(1, 1, 0.0)]))
+        assert main(["train", "--resume", str(light), "iterations=4", "--allow-env", WORLD]) == 2
+    said = capsys.readouterr().err
+    assert "model.safetensors came out otherwise" in said
+    assert "--without-start" in said
+    assert digests(light) == before
+    with pytest.raises(BadFile, match=r"left out of a parcel.*--resume"):
+        check_model(light / "start")
+    assert main(["train", "--resume", str(light), "iterations=4", "--allow-env", WORLD]) == 0
+
+
+def test_a_start_without_digests_is_not_left_out(half: Path, tmp_path: Path) -> None:
+    old = shutil.copytree(half, tmp_path / "old")
+    path = old / "start" / "hgpo.json"
+    path.write_text(json.dumps({"config": json.loads(path.read_text())["config"]}))
+    with pytest.raises(BadSetting, match="without --without-start"):
+        pack(old, tmp_path / "parcel", 10**6, start=False)
+    assert not (tmp_path / "parcel").exists()
 
 
 def test_only_the_last_checkpoint_if_asked(half: Path, tmp_path: Path) -> None:

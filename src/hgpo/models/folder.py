@@ -84,14 +84,43 @@ def check_model(folder: Path) -> None:
     Raises:
         BadFile: a file is missing or is not the one that was written.
     """
-    expected = (_content(folder) or {}).get("files", {})
-    if not isinstance(expected, dict):
-        raise BadFile(f"{folder / SETTINGS} does not hold the digests of a model's files.")
+    expected = listed(folder)
+    if left_out(folder):
+        raise BadFile(
+            f"{folder} has only the digests of its files: they were left out of a parcel. Go on with the run "
+            "(`hgpo train --resume`), which makes them again, or bring the whole folder here."
+        )
     check_files(
         folder,
         expected,
         f"{RESTORE}; if you changed the file yourself, take `files` and `digest` out of {SETTINGS}",
     )
+
+
+def left_out(folder: Path) -> bool:
+    """Whether a model's folder was brought here without its files, of which `hgpo.json` has the digests."""
+    expected = listed(folder)
+    return bool(expected) and not any((folder / name).exists() for name in expected)
+
+
+def make_again(folder: Path, save_model: SaveModel) -> None:
+    """Put the files that were left out back into a model's folder, or change nothing if others come out.
+
+    Raises:
+        BadFile: what `save_model` writes is not what the folder has the digests of.
+    """
+    with atomic_folder(folder) as partial:
+        save_model(partial)
+        made = digests(partial)
+        others = [name for name, digest in listed(folder).items() if made.get(name) != digest]
+        if others:
+            raise BadFile(
+                f"{folder} had been left out of a parcel; made again, {' and '.join(others)} came out otherwise. "
+                "Another kind of machine, another model or other versions do that. Bring the run with its start (`hgpo "
+                "carry pack` without --without-start), or go on with it where it began."
+            )
+        for kept in folder.iterdir():
+            (partial / kept.name).write_bytes(kept.read_bytes())
 
 
 def model_iteration(folder: Path) -> int | None:
@@ -115,6 +144,14 @@ def base_model(folder: Path) -> Path | None:
     base = (_content(folder) or {}).get("base")
     named = (folder / base).resolve() if isinstance(base, str) else None
     return named if named is not None and named.is_dir() else None
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """The digests of a model's files by their names; empty where none are known."""
+    expected = (_content(folder) or {}).get("files", {})
+    if not isinstance(expected, dict):
+        raise BadFile(f"{folder / SETTINGS} does not hold the digests of a model's files.")
+    return expected
 
 
 def _content(folder: Path) -> dict[str, Any] | None:

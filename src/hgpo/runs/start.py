@@ -19,7 +19,7 @@ from ..learn.clone import clone, packs_clone, tokenised
 from ..learn.demonstrations import Demonstrations, demonstrate
 from ..learn.kernels import choose_kernels
 from ..models.device import DTYPES
-from ..models.folder import write_model
+from ..models.folder import left_out, make_again, write_model
 from ..models.load import load_model, save_model
 from ..models.source import check_source
 from ..models.tiny import make_tiny, make_tokenizer
@@ -40,9 +40,11 @@ def makes_start(config: Config) -> bool:
 def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, screen: Screen) -> Path:
     """Make the starting policy in `folder` unless it is there; returns the folder.
 
-    The folder appears whole or not at all, so an interrupted warm start is simply done again.
+    The folder appears whole or not at all, so an interrupted warm start is simply done again. One that was left
+    out of a parcel is made again, and has to come out the same.
     """
-    if folder.is_dir():
+    again = left_out(folder)
+    if folder.is_dir() and not again:
         return folder
     if config.model.path == "tiny" and config.warm.episodes == 0:
         raise BadSetting(
@@ -66,6 +68,9 @@ def prepare(config: Config, stage: Stage, folder: Path, device: torch.device, sc
         screen.now(f"warm start: update {number}/{total}  loss {loss:.3f}")
     screen.say(f"warm start: {total} updates, last loss {loss:.3f}")
     rounded = model.to(DTYPES[config.model.dtype])
+    if again:
+        make_again(folder, lambda partial: save_model(rounded, tokenizer, partial))
+        return folder
     settings = as_dict(config)
     card = start_card(
         folder.resolve().name,

@@ -31,6 +31,7 @@ from ..learn.learner import Learner, check_correction
 from ..learn.objective import find_loss
 from ..learn.selection import select
 from ..models.device import check_dtype, device_memory, pick_device
+from ..models.folder import left_out
 from ..models.hub import check_hub
 from ..models.load import load_model, save_model
 from ..models.memory import check_memory, estimate
@@ -96,7 +97,8 @@ def _train(
         folder.require_new()
     if config is None:
         config = folder.config(allow_env=allow_env)
-    if not folder.start.is_dir():  # a run that has made its start needs no other model
+    begins = not folder.start.is_dir() or left_out(folder.start)
+    if begins:  # a run that has made its start needs no other model
         check_source(config.model.path)
         if config.model.path != "tiny":
             check_hub(config.model.path)
@@ -108,7 +110,7 @@ def _train(
     if config.threads:
         torch.set_num_threads(config.threads)
     processes = Processes(pick_device(config.device))
-    needed = None if folder.start.is_dir() else find_shape(config.model.path)
+    needed = find_shape(config.model.path) if begins else None
     if needed is not None and processes.device.type == "cuda":
         check_memory(estimate(needed, config, processes.size), device_memory(processes.device))
     try:

@@ -2,7 +2,8 @@
 
 Machines that are lent for an hour give back small files, and few at a time. A parcel is a folder of parts with a list
 beside them, `parcel.json`: which files the parts hold end to end, and the sha256 of every file and part. It has what
-`--resume` needs: settings, metrics, checkpoints, and the policy that the run began with where the run made it.
+`--resume` needs: settings, metrics, checkpoints, and the policy that the run began with where the run made it (or the
+digests of that, when it is to be made again: a whole model is the largest part of a run with adapters).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO
 from ...digests import file_digest, sealed, unsealed
 from ...errors import BadFile, BadSetting
 from ...files import atomic_folder, check_new, read_json, write_json
+from ...models.folder import listed
 from ..lock import hold
 from .run import RunFolder
 
@@ -51,7 +53,7 @@ class Parcel:
         return sum(item.size for item in self.files)
 
 
-def pack(run: Path, out: Path, part_bytes: int, *, last: bool = False) -> Parcel:
+def pack(run: Path, out: Path, part_bytes: int, *, last: bool = False, start: bool = True) -> Parcel:
     """Write the run as a parcel into the new folder `out`.
 
     Args:
@@ -59,9 +61,12 @@ def pack(run: Path, out: Path, part_bytes: int, *, last: bool = False) -> Parcel
         out: a folder that does not exist, or is empty.
         part_bytes: a part has at most so many bytes.
         last: of the checkpoints only the last one.
+        start: also the files of the policy that the run began with. Without them the run makes them again when it goes
+            on, and compares them with their digests, which the parcel has in any case.
 
     Raises:
         BadFile: there is no such run, or nothing to go on from.
+        BadSetting: the start cannot be left out.
         FolderBusy: the run is being trained.
     """
     if part_bytes < 1:
@@ -75,6 +80,14 @@ def pack(run: Path, out: Path, part_bytes: int, *, last: bool = False) -> Parcel
             raise BadFile(f"{run} has no checkpoint, so there is nothing to go on from elsewhere.")
         saved[-1].check(folder.description().identity)
         taken = [path for path in _files(run) if not last or _of_last(path, run, saved[-1].path)]
+        if not start:
+            left = {folder.start / name for name in listed(folder.start)}
+            if not left:
+                raise BadSetting(
+                    f"{run} has no start with digests that could be left out and made again. Pack it without "
+                    "--without-start."
+                )
+            taken = [path for path in taken if path not in left]
         with atomic_folder(out) as partial:
             files = tuple(Item(_name(path, run), path.stat().st_size, file_digest(path)) for path in taken)
             parts = tuple(_cut(taken, partial, part_bytes))
