@@ -79,10 +79,11 @@ def test_several_panels_and_temperatures_in_one_go(
         same = alone[one["panel"]["split"], one["protocol"]["temperature"]]
         for key in ("success", "steps", "score", "panel", "evaluation", "protocol"):
             assert one[key] == same[key]
-        folder = logs / f"temperature-{one['protocol']['temperature']:g}"
+        folder = logs / one["panel"]["split"] / f"temperature-{one['protocol']['temperature']:g}"
         assert Path(one["logs"]) == folder
         stored = json.loads((folder / f"result_{one['panel']['split']}.json").read_text())
         assert stored["evaluation"] == one["evaluation"]
+        assert (folder / "output_seed1.log").is_file()
 
 
 def test_a_split_that_is_not_there_stops_before_anything_is_played(

@@ -148,8 +148,8 @@ def evaluations(
         engine, url: a name in `hgpo.policies.engine`: `hf`, `vllm`, or with the server's base address `endpoint` (any
             OpenAI-compatible server) or `completions` (a vLLM server of the model in `path`, asked with token ids).
         allow_env: see `find_target`.
-        logs: folder for `output_seed{seed}.log` and the results (default `logs/<name>`). Several temperatures have
-            folders of their own in it, `temperature-0.4` and so on.
+        logs: folder for `output_seed{seed}.log` and the result (default `logs/<name>`). Several splits have folders of
+            their own in it (`in-domain`), and so have several temperatures (`temperature-0.4`).
         on_episode: called after every finished episode.
     """
     _check_protocol(seeds, tasks, temperatures)
@@ -195,7 +195,8 @@ def evaluations(
                     }
                     if engine in ("endpoint", "completions"):
                         extra["server"] = masked(url)
-                    folder = place.at(temperature) if len(heats) > 1 else place
+                    folder = place.within(panel.split) if len(panels) > 1 else place
+                    folder = folder.within(f"temperature-{temperature:g}") if len(heats) > 1 else folder
                     yield _written(result, folder, extra, engine, first_process=not peers.rank)
 
 

@@ -29,9 +29,9 @@ class EvaluationFolder:
         """`logs/<name>`, or below `$CHECKPOINTS_DIR` when that is set."""
         return cls(Path(os.environ.get("CHECKPOINTS_DIR", ".")) / "logs" / safe_name(name), evaluation)
 
-    def at(self, temperature: float) -> EvaluationFolder:
-        """The folder in it of one of several temperatures."""
-        return replace(self, path=self.path / f"temperature-{temperature:g}")
+    def within(self, name: str) -> EvaluationFolder:
+        """The folder in it of one of several evaluations."""
+        return replace(self, path=self.path / safe_name(name))
 
     def write_log(self, seed: int, lines: Sequence[str]) -> Path:
         """Write `output_seed{seed}.log`, every episode in words."""
